@@ -21,14 +21,16 @@ static int pass_on(enum operation operation, enum reason reason) {
 
 /* All processes call the same operations of a communicator in the same order, so they count alike. */
 static int pass_on_without_group(enum operation operation, struct communicator* communicator) {
-    if (communicator->reason == kSeldom && communicator->after > 0) --communicator->after;
+    const int counts = communicator->is_unasked || communicator->reason == kSeldom;
+    if (counts && communicator->after > (communicator->is_unasked ? -INT_MAX : 0)) --communicator->after;
     return pass_on(operation, communicator->reason);
 }
 
 /* Decides in the same way at all processes, or reports arguments that MPI refuses. */
 static int is_ours(enum operation operation, struct communicator* communicator, int count, MPI_Datatype type, int root,
                    size_t* size) {
-    if (communicator->group == NULL && communicator->reason != kSeldom) return pass_on(operation, communicator->reason);
+    if (communicator->group == NULL && communicator->reason != kSeldom && !communicator->is_unasked)
+        return pass_on(operation, communicator->reason);
     int known = 0;
     *size = payload_size(count, type, &known);
     if (!known || root < 0 || root >= communicator->size) return pass_on(operation, kArguments);
@@ -98,10 +100,11 @@ int ours_Barrier(MPI_Comm comm) {
 }
 
 int ours_Ibcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request* request) {
-    /* A group is made by calls that wait for each other, which this one may not do. */
+    /* A group is made by calls that wait for each other, which this one may not do: it counts for the next one that may. */
     struct communicator* communicator = communicator_of(comm, 0);
     size_t size = 0;
-    if (communicator == NULL || !can_have_requests()) return pass_on(kOperationIbcast, kNotYet);
+    if (communicator == NULL) return pass_on(kOperationIbcast, kArguments);
+    if (!can_have_requests()) return pass_on(kOperationIbcast, kNotYet);
     if (is_ours(kOperationIbcast, communicator, count, type, root, &size) == PASS_ON) return PASS_ON;
 
     struct payload payload;

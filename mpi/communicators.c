@@ -270,6 +270,7 @@ static int operations_before_group(MPI_Comm comm, const struct communicator* sta
     return after;
 }
 
+/* Waits for nobody. */
 static struct communicator* make_communicator(MPI_Comm comm) {
     struct communicator* state = room(comm, sizeof *state);
     int inter = 0;
@@ -282,8 +283,8 @@ static struct communicator* make_communicator(MPI_Comm comm) {
     } else if (state->size == 1) {
         state->reason = kAlone;
     } else {
-        state->reason = kSeldom;
-        state->after = operations_before_group(comm, state);
+        state->reason = kNotYet;
+        state->is_unasked = 1;
     }
     pthread_mutex_lock(&list_mutex);
     state->next = communicators;
@@ -291,6 +292,14 @@ static struct communicator* make_communicator(MPI_Comm comm) {
     pthread_mutex_unlock(&list_mutex);
     PMPI_Comm_set_attr(comm, keyval, state);
     return state;
+}
+
+/* What has been passed on before this was known counts, the same at all processes. */
+static void ask_process_0(MPI_Comm comm, struct communicator* state) {
+    const int after = operations_before_group(comm, state);
+    state->after = after + state->after > 0 ? after + state->after : 0;
+    state->is_unasked = 0;
+    state->reason = kSeldom;
 }
 
 static struct communicator* find_communicator(MPI_Comm comm) {
@@ -306,14 +315,15 @@ static struct communicator* find_communicator(MPI_Comm comm) {
     return state;
 }
 
-struct communicator* communicator_of(MPI_Comm comm, int may_make) {
+struct communicator* communicator_of(MPI_Comm comm, int may_wait) {
     look_at_retired();
     if (comm == MPI_COMM_NULL) return NULL;
     prepare_once();
     if (keyval == MPI_KEYVAL_INVALID) return NULL; /* MPI_Init has not been called */
     struct communicator* state = find_communicator(comm);
-    if (state == NULL && may_make) state = make_communicator(comm);
-    /* Making a group waits for the others. */
-    if (state != NULL && may_make && state->reason == kSeldom && state->after == 0) make_group(comm, state);
+    if (state == NULL) state = make_communicator(comm);
+    if (!may_wait) return state;
+    if (state->is_unasked) ask_process_0(comm, state);
+    if (state->reason == kSeldom && state->after == 0) make_group(comm, state);
     return state;
 }

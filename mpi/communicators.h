@@ -15,18 +15,19 @@ struct communicator {
     int size;
     int rank;
     size_t max_payload;
-    int after;               /* its group is made when so many operations have been passed on for kSeldom */
-    int unstarted;           /* broadcasts that wait for room in the group's window; by requests.c */
-    int pending;             /* broadcasts that refer to this; by requests.c */
-    int is_freed;            /* the program does not have it any more */
-    int is_retired;          /* retired.c has it */
+    int after;      /* its group is made when so many operations have been passed on for kSeldom */
+    int is_unasked; /* process 0 has not said yet what `after` is: it is less than 0 then, by what has been passed on */
+    int unstarted;  /* broadcasts that wait for room in the group's window; by requests.c */
+    int pending;    /* broadcasts that refer to this; by requests.c */
+    int is_freed;   /* the program does not have it any more */
+    int is_retired; /* retired.c has it */
     coppice_request_t* last; /* the barrier behind everything else; by retired.c */
     struct communicator* next;
 };
 
-/* The state of the communicator. Collective where it is not there yet and `may_make` says that this process may wait for the
- * others; NULL otherwise. */
-struct communicator* communicator_of(MPI_Comm comm, int may_make);
+/* The state of the communicator. Collective where no call has waited for the others yet and `may_wait` says that this one may: it asks
+ * process 0, and makes the group when it is worth it. NULL where MPI would complain. */
+struct communicator* communicator_of(MPI_Comm comm, int may_wait);
 
 /* MPI has been initialized: a report that is asked for comes, whatever the program calls. */
 void expect_report(void);

@@ -5,6 +5,7 @@
 #include "collectives.h"
 #include "communicators.h"
 #include "operations.h"
+#include "report.h"
 
 #define DOOR __attribute__((visibility("default")))
 
@@ -15,6 +16,14 @@
     }
 
 COPPICE_MPI_OPERATIONS(C_DOOR)
+
+#define COUNTING_DOOR(name, parameters, arguments) \
+    DOOR int MPI_##name parameters {               \
+        count_call(kCounted##name);                \
+        return PMPI_##name arguments;              \
+    }
+
+COPPICE_MPI_COUNTED(COUNTING_DOOR)
 
 /* Where another MPI has been loaded since the program was started: by Python, for example. */
 DOOR int MPI_Init(int* argc, char*** argv) {
@@ -31,9 +40,9 @@ DOOR int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
     return code;
 }
 
+/* The module mpi_f08 passes the same addresses as the others, as its handles are integers in a structure; its error may be left out. */
 #ifdef OPEN_MPI
-/* Open MPI's Fortran calls PMPI. (MPICH's calls MPI, and comes in by the doors above.) The module mpi_f08 passes the same addresses, as
- * its handles are integers in a structure; its error may be left out. */
+/* Open MPI's Fortran calls PMPI. */
 extern int mpi_fortran_bottom_ __attribute__((weak));
 
 static void* from_fortran(char* buffer) {
@@ -52,5 +61,19 @@ static void* from_fortran(char* buffer) {
     DOOR void MPI_##upper fortran_parameters __attribute__((alias("mpi_" #lower "_")));                       \
     DOOR void mpi_##lower##_f08_ fortran_parameters __attribute__((alias("mpi_" #lower "_")));
 
-COPPICE_MPI_OPERATIONS(FORTRAN_DOOR)
+#else
+/* MPICH's Fortran calls MPI, and comes in by the doors above, but for the module mpi_f08 where there is no buffer. */
+static void* from_fortran(char* buffer) {
+    return buffer;
+}
+
+#define FORTRAN_DOOR(name, lower, upper, parameters, arguments, fortran_parameters, fortran_arguments, after) \
+    DOOR void mpi_##lower##_f08_ fortran_parameters {                                                         \
+        MPI_Request request = MPI_REQUEST_NULL;                                                               \
+        (void)request;                                                                                        \
+        const int code = MPI_##name fortran_arguments;                                                        \
+        after if (error)* error = code;                                                                       \
+    }
 #endif
+
+COPPICE_MPI_OPERATIONS(FORTRAN_DOOR)

@@ -1,4 +1,4 @@
-/* The bytes of a buffer of MPI's: where they stand, if its type is a row of bytes without gaps and in order; else packed. */
+/* The bytes of a buffer of MPI's: where they stand, if its type is a row of bytes without gaps and in order (layout.h); else packed. */
 #ifndef COPPICE_MPI_PAYLOAD_H
 #define COPPICE_MPI_PAYLOAD_H
 

@@ -13,6 +13,7 @@
 
 #define AS_TEXT(name, ...) "MPI_" #name,
 static const char* const kNames[kOperations] = {COPPICE_MPI_OPERATIONS(AS_TEXT)};
+static const char* const kCountedNames[kCounted] = {COPPICE_MPI_COUNTED(AS_TEXT)};
 
 static const char* const kSentences[kReasons] = {
     [kTooLarge] = "larger than one message of Coppice",
@@ -27,6 +28,8 @@ static const char* const kSentences[kReasons] = {
 static unsigned long ours[kOperations];
 static unsigned long passed_on[kOperations];
 static unsigned long reasons[kReasons];
+static unsigned long calls[kCounted];
+static unsigned long packed;
 static unsigned long groups;
 static unsigned long failed_groups;
 static char failure[256];
@@ -38,6 +41,14 @@ void count_ours(enum operation operation) {
 void count_passed_on(enum operation operation, enum reason reason) {
     shared_count(&passed_on[operation]);
     shared_count(&reasons[reason]);
+}
+
+void count_call(enum counted operation) {
+    shared_count(&calls[operation]);
+}
+
+void count_packed(void) {
+    shared_count(&packed);
 }
 
 void count_group(void) {
@@ -60,6 +71,12 @@ void print_report(int rank, int size) {
     for (int i = 0; i < kOperations; ++i)
         fprintf(stderr, "coppice-mpi: %s: %lu by Coppice, %lu passed on to MPI\n", kNames[i], shared_counted(&ours[i]),
                 shared_counted(&passed_on[i]));
+    for (int i = 0; i < kCounted; ++i)
+        if (shared_counted(&calls[i]) != 0)
+            fprintf(stderr, "coppice-mpi: %s: %lu calls from C, which are MPI's\n", kCountedNames[i],
+                    shared_counted(&calls[i]));
+    if (shared_counted(&packed) != 0)
+        fprintf(stderr, "coppice-mpi: %lu payloads of types with gaps were packed\n", shared_counted(&packed));
     if (!library_was_wanted()) fprintf(stderr, "coppice-mpi: no group was needed, and the library was not loaded\n");
     for (int i = 0; i < kReasons; ++i)
         if (shared_counted(&reasons[i]) != 0)

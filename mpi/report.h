@@ -9,12 +9,18 @@
 #define AS_NUMBER(name, ...) kOperation##name,
 enum operation { COPPICE_MPI_OPERATIONS(AS_NUMBER) kOperations };
 #undef AS_NUMBER
+#define AS_NUMBER(name, ...) kCounted##name,
+enum counted { COPPICE_MPI_COUNTED(AS_NUMBER) kCounted };
+#undef AS_NUMBER
 
 /* Why an operation was passed on to MPI; the sentences are in report.c. */
 enum reason { kTooLarge, kAlone, kIntercommunicator, kNoGroup, kNotYet, kSeldom, kArguments, kReasons };
 
 void count_ours(enum operation operation);
 void count_passed_on(enum operation operation, enum reason reason);
+void count_call(enum counted operation);
+/* A payload that MPI packs or unpacks. */
+void count_packed(void);
 void count_group(void);
 /* Of the groups, how many could not be made, and the last sentence about that. */
 void count_failed_group(const char* sentence);

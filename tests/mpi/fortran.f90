@@ -1,4 +1,4 @@
-! Fortran's doors: the old module, the new one, and the place at the bottom of memory.
+! Fortran's doors: the old module, the new one, the header (fortran_header.f90), and the place at the bottom of memory.
 subroutine with_old_module(wrong)
   use mpi
   integer :: wrong, numbers(3), rank, root, ranks, error, type, place_type
@@ -43,6 +43,7 @@ program fortran
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, error)
   call with_old_module(wrong)
   call with_new_module(wrong)
+  call with_header(wrong)
   call MPI_Reduce(wrong, all_wrong, 1, MPI_INTEGER, MPI_SUM, 0, MPI_COMM_WORLD, error)
   if (rank == 0) print '(A,I0,A)', 'fortran: ', all_wrong, ' wrong'
   call MPI_Finalize(error)

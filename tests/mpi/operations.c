@@ -1,22 +1,23 @@
 /* A program of MPI as others write them, in one of these ways, each of which checks every byte:
  *
- *   operations splits | kept | types | requests | freed | sent | apart | last | threads | other | often | large | unpackable | unpackable_later |
- *              unused | late [say]
+ *   operations splits | kept | types | layouts | requests | freed | sent | apart | last | threads | other | often | large | unpackable | unpackable_later |
+ *              unused | late | counted | requests_alone [say]
  *
  * say: of MPICH, each process says how it went in MPI_Finalize, before MPICH's own part of that.
  */
+#include "operations.h"
+
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int rank;
-static int size;
-static long wrong;
+int rank;
+int size;
+long wrong;
 
-/* One broadcast of `count` integers from each process of it. */
-static void broadcasts(MPI_Comm comm, int count) {
+void broadcasts(MPI_Comm comm, int count) {
     int my_rank = 0;
     int my_size = 0;
     MPI_Comm_rank(comm, &my_rank);
@@ -396,6 +397,7 @@ int main(int argc, char** argv) {
     } ways[] = {{"splits", splits},
                 {"kept", kept},
                 {"types", types},
+                {"layouts", layouts},
                 {"requests", requests},
                 {"freed", freed},
                 {"sent", sent},
@@ -408,7 +410,9 @@ int main(int argc, char** argv) {
                 {"unpackable", unpackable_at_once},
                 {"unpackable_later", unpackable_later},
                 {"unused", unused},
-                {"late", late}};
+                {"late", late},
+                {"counted", counted},
+                {"requests_alone", requests_alone}};
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; ++i)
         if (strcmp(way, ways[i].name) == 0) ways[i].run();
     const int ends_soon = strcmp(way, "last") == 0;

@@ -63,7 +63,7 @@ class OverSeveralHosts(unittest.TestCase):
 
     @unittest.skipUnless(OPENMPI in PROGRAMS, "without Open MPI")
     def test_survivors_of_all_processes_of_a_host_end_well(self):
-        done = self.preloaded(OPENMPI, "--enable-recovery", "--mca", "async_mpi_finalize", "1", SURVIVOR, "2@50", "6@50", "3@120")
+        done = self.preloaded(OPENMPI, "--enable-recovery", SURVIVOR, "2@50", "6@50", "3@120")
         self.assertIn("5 of 8 processes are left; pi is 3.141592654", done.stdout, done.stderr)
 
 

@@ -36,9 +36,10 @@ OPTIONS = {OPENMPI: ["--oversubscribe", "--bind-to", "none"], MPICH: []}
 def run(command, **more):
     clean = {name: value for name, value in os.environ.items()
              if not name.startswith(("COPPICE_", "OMPI_", "PMIX_", "PMI_", "SLURM_", "LD_PRELOAD"))}
+    given = {name: value for name, value in ({"COPPICE_MPI_REPORT": "1", "COPPICE_MPI_AFTER": "0"} | more).items() if value is not None}
     for _ in range(3):
         done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=DEADLINE,
-                              env=clean | {"COPPICE_MPI_REPORT": "1", "COPPICE_MPI_AFTER": "0"} | more)
+                              env=clean | given)
         # Now and then Open MPI's mpirun sees the end of a rank that was held up before it sees its MPI_Finalize, without Coppice, too.
         if "exiting improperly" not in done.stderr:
             break
@@ -112,6 +113,25 @@ class Preloaded(unittest.TestCase):
     def test_derived_types(self):
         for ranks, counts, _ in self.everywhere("types"):
             self.assertEqual(counts["MPI_Bcast"], (16 * ranks + 1, 0))
+
+    def test_types_that_are_rows_of_bytes_are_not_packed(self):
+        for ranks, counts, said in self.everywhere("layouts"):
+            self.assertEqual(counts["MPI_Bcast"], (9 * ranks, 0))
+            self.assertIn(f"coppice-mpi: {3 * ranks} payloads of types with gaps were packed", said)
+
+    def test_what_is_mpis_is_counted(self):
+        for _, _, said in self.everywhere("counted"):
+            found = dict(re.findall(r"coppice-mpi: MPI_(\w+): (\d+) calls from C, which are MPI's", said))
+            once = ("Reduce_scatter_block", "Reduce_scatter", "Scan", "Exscan", "Gather", "Gatherv", "Scatter", "Scatterv", "Allgather",
+                    "Allgatherv", "Alltoall", "Alltoallv", "Allreduce")
+            self.assertEqual(found, {**dict.fromkeys(once, "1"), "Reduce": "2"})
+
+    def test_requests_count_for_the_next_call_that_may_wait(self):
+        """A communicator of MPI_Ibcast alone gets no group; with one other call it does, as soon as it is worth it."""
+        for ranks, counts, said in self.everywhere("requests_alone", before=WITHOUT_SETTING):
+            self.assertEqual(counts, {"MPI_Bcast": (ranks - 1, 1), "MPI_Barrier": (3, 0), "MPI_Ibcast": (5, 1028 + 1023)})
+            self.assertIn("2051 on communicators that nothing had waited on before", said)
+            self.assertIn("2 groups", said)
 
     def test_requests_in_whatever_order_and_beside_messages(self):
         for _, counts, said in self.everywhere("requests"):
@@ -251,22 +271,39 @@ class Preloaded(unittest.TestCase):
                 os.killpg(job.pid, signal.SIGTERM)
                 job.wait(DEADLINE)
 
-    @unittest.skipUnless(OPENMPI in PROGRAMS and shutil.which("mpifort.openmpi"), "without Open MPI's Fortran")
     def test_fortran(self):
-        with tempfile.TemporaryDirectory() as folder:
-            built = subprocess.run(["mpifort.openmpi", os.path.join(HERE, "fortran.f90"), "-o", f"{folder}/fortran"],
-                                   cwd=folder, capture_output=True, text=True, check=False)
-            self.assertEqual(built.returncode, 0, built.stderr)
-            counts = self.check(preloaded(OPENMPI, [f"{folder}/fortran"]), "fortran: 0 wrong")
-        self.assertEqual(counts, {"MPI_Bcast": (6, 0), "MPI_Barrier": (5, 0), "MPI_Ibcast": (1, 0)})
+        """By mpif.h, and the modules mpi and mpi_f08."""
+        for launcher in PROGRAMS:
+            compiler = "mpifort.openmpi" if launcher == OPENMPI else "mpifort.mpich"
+            ranks = RANKS[launcher]
+            with self.subTest(compiler=compiler), tempfile.TemporaryDirectory() as folder:
+                if not shutil.which(compiler):
+                    self.skipTest(f"{compiler} is missing (tools/setup.sh --test installs it)")
+                built = subprocess.run([compiler, *(os.path.join(HERE, name) for name in ("fortran.f90", "fortran_header.f90")), "-o", f"{folder}/fortran"],
+                                       cwd=folder, capture_output=True, text=True, check=False)
+                self.assertEqual(built.returncode, 0, built.stderr)
+                counts = self.check(preloaded(launcher, [f"{folder}/fortran"]), "fortran: 0 wrong")
+                self.assertEqual(counts, {"MPI_Bcast": (ranks + 2 + 1, 0), "MPI_Barrier": (ranks + 1 + 1, 0), "MPI_Ibcast": (1 + 1, 0)})
 
     @unittest.skipUnless(OPENMPI in PROGRAMS, "without Open MPI")
     def test_survivors_end_well(self):
         for victims, left in ((["2@50"], 3), (["0@20", "3@20", "1@150"], 1)):
             with self.subTest(victims=victims):
-                done = preloaded(OPENMPI, [SURVIVOR, *victims], "--enable-recovery", "--mca", "async_mpi_finalize", "1")
+                done = preloaded(OPENMPI, [SURVIVOR, *victims], "--enable-recovery", COPPICE_MPI_AFTER=None)
                 self.assertIn(f"{left} of 4 processes are left; pi is 3.141592654", done.stdout, done.stderr)
                 self.assertEqual(done.returncode, 0, done.stderr)
+
+
+    @unittest.skipUnless(OPENMPI in PROGRAMS, "without Open MPI")
+    def test_what_recovery_needs_is_set_with_it(self):
+        """Unless it is set otherwise; and without it nothing is."""
+        tell = ["sh", "-c", "echo after=$COPPICE_MPI_AFTER async=$OMPI_MCA_async_mpi_finalize."]
+        for options, given, told in (((), {}, "after= async=."), (("--enable-recovery",), {}, "after=0 async=1."),
+                                     (("-enable-recovery",), {}, "after=0 async=1."),
+                                     (("--enable-recovery",), {"COPPICE_MPI_AFTER": "7", "OMPI_MCA_async_mpi_finalize": "0"}, "after=7 async=0.")):
+            with self.subTest(options=options, given=given):
+                done = preloaded(OPENMPI, tell, *options, **{"COPPICE_MPI_AFTER": None, **given})
+                self.assertEqual(done.stdout.split("\n"), [told] * RANKS[OPENMPI] + [""], done.stderr)
 
 
 class WentWrong(unittest.TestCase):
