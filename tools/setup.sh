@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what Coppice needs on Debian 12 and is not there yet. Says nothing when nothing is missing.
 #   tools/setup.sh            what building and running need
-#   tools/setup.sh --test     also what the tests need: a guest with RoCE devices in software, and an MPI beside us, Slurm
+#   tools/setup.sh --test     also what the tests need: a guest with RoCE devices in software, and an MPI beside us, Slurm, promtool
 #   tools/setup.sh --develop  also what contributors need: formatter, linters, valgrind
 #   tools/setup.sh --package  also what tests/packaging/debian.sh needs, which builds Debian packages and tries them
 #   tools/setup.sh --check    only tells what is missing; exit code 1 if anything is
@@ -18,13 +18,16 @@ package=(debhelper dpkg-dev lintian mmdebstrap libmpich-dev libopenmpi-dev syste
 
 usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; }
 
+# Prometheus' judge of metrics. Its package brings a daemon and a user for it, so this one program of it goes to /usr/local/bin.
+wants_promtool=false
+
 check_only=false
 wanted=("${build[@]}" "${run[@]}")
 for argument in "$@"; do
   case $argument in
     --check) check_only=true ;;
-    --test) wanted+=("${test[@]}") ;;
-    --develop) wanted+=("${test[@]}" "${develop[@]}") ;;
+    --test) wanted+=("${test[@]}"); wants_promtool=true ;;
+    --develop) wanted+=("${test[@]}" "${develop[@]}"); wants_promtool=true ;;
     --package) wanted+=("${package[@]}") ;;
     -h | --help) usage; exit 0 ;;
     *) echo "setup.sh: unknown argument '$argument'" >&2; usage >&2; exit 2 ;;
@@ -43,37 +46,56 @@ for package in "${wanted[@]}"; do
   states=$(dpkg-query -W -f '${db:Status-Status} ' "$package" 2>/dev/null || true)
   [[ " $states" == *" installed "* ]] || missing+=("$package")
 done
-[ ${#missing[@]} -gt 0 ] || exit 0
+if $wants_promtool && command -v promtool >/dev/null; then wants_promtool=false; fi
+[ ${#missing[@]} -gt 0 ] || $wants_promtool || exit 0
 
 if $check_only; then
-  echo "Missing packages: ${missing[*]}"
+  [ ${#missing[@]} -eq 0 ] || echo "Missing packages: ${missing[*]}"
+  ! $wants_promtool || echo "Missing program: promtool, of the package prometheus"
   exit 1
 fi
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
   if ! command -v sudo >/dev/null; then
-    echo "setup.sh: these packages are missing and there is no sudo to install them with; as root, run" >&2
-    echo "  apt-get install ${missing[*]}" >&2
+    echo "setup.sh: there is no sudo to install what is missing with; run this as root, or" >&2
+    [ ${#missing[@]} -eq 0 ] || echo "  apt-get install ${missing[*]}" >&2
+    ! $wants_promtool || echo "  put promtool, of the package prometheus, into /usr/local/bin" >&2
     exit 1
   fi
   as_root=(sudo)
 fi
 
-log=$(mktemp "${TMPDIR:-/tmp}/coppice-setup.XXXXXX")
-trap 'rm -f "$log"' EXIT
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/coppice-setup.XXXXXX")
+log=$scratch/log
+trap 'rm -rf "$scratch"' EXIT
 apt() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Acquire::Retries=3 \
     -o DPkg::Lock::Timeout=300 "$@" >"$log" 2>&1
 }
-echo "Installing ${#missing[@]} packages with apt-get${as_root[0]:+ through sudo}: ${missing[*]}"
 if ! apt update; then
   # Old lists, or a single broken source among good ones, may still do.
   echo "setup.sh: apt-get update failed; going on with the package lists that are here" >&2
 fi
-if ! apt install --no-install-recommends "${missing[@]}"; then
-  cat "$log" >&2
-  echo "setup.sh: apt-get install failed, see above" >&2
-  exit 1
+if [ ${#missing[@]} -gt 0 ]; then
+  echo "Installing ${#missing[@]} packages with apt-get${as_root[0]:+ through sudo}: ${missing[*]}"
+  if ! apt install --no-install-recommends "${missing[@]}"; then
+    cat "$log" >&2
+    echo "setup.sh: apt-get install failed, see above" >&2
+    exit 1
+  fi
+fi
+# Without the package's user and service. apt-get checks its signature as it does when it installs.
+install_promtool() {
+  cd "$scratch"
+  apt-get -q -o Acquire::Retries=3 download prometheus && dpkg -x prometheus_*.deb unpacked &&
+    "${as_root[@]}" install -D -m 755 unpacked/usr/bin/promtool /usr/local/bin/promtool
+}
+if $wants_promtool; then
+  echo "Installing promtool, of the package prometheus, in /usr/local/bin"
+  if ! (install_promtool) >"$log" 2>&1; then
+    cat "$log" >&2
+    echo "setup.sh: promtool could not be had, see above; going on, the test that needs it will be skipped" >&2
+  fi
 fi
 echo "Installed."

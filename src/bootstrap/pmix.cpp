@@ -221,9 +221,29 @@ class PmixStore final : public Store {
         auto answer = caller_->call(
             deadline_ns, [library = library_, peer = process(rank), key] { return look_up(library, peer, key); });
         if (!answer) return hangs(fmt::format("for what rank {} has put", rank.value));
-        if (answer->status == COPPICE_PMIX_NOT_FOUND) return std::optional<std::vector<std::byte>>();
-        if (!answer->bytes) return not_told(rank, answer->status);
-        return std::move(answer->bytes);
+        return told(rank, std::move(*answer));
+    }
+
+    // The library's thread is waited for once, and not for each of them.
+    Result<Answers> get_all(std::span<const Rank> ranks, const std::string& key, std::uint64_t deadline_ns) override {
+        auto answers = caller_->call(
+            deadline_ns, [library = library_, self = self_, key, peers = std::vector(ranks.begin(), ranks.end())] {
+                std::vector<Answer> made;
+                for (const Rank peer : peers) {
+                    Process one = self;
+                    one.rank = peer.value;
+                    made.push_back(look_up(library, one, key));
+                }
+                return made;
+            });
+        if (!answers) return hangs(fmt::format("for what {} ranks have put", ranks.size()));
+        Answers all;
+        for (std::size_t i = 0; i < ranks.size(); ++i) {
+            auto got = told(ranks[i], std::move((*answers)[i]));
+            if (!got) return tl::unexpected(std::move(got.error()));
+            all.push_back(std::move(*got));
+        }
+        return all;
     }
 
     bool waits_for_single_ranks() const override { return true; }
@@ -271,6 +291,11 @@ class PmixStore final : public Store {
     }
 
   private:
+    Result<std::optional<std::vector<std::byte>>> told(Rank rank, Answer answer) const {
+        if (answer.status == COPPICE_PMIX_NOT_FOUND) return std::optional<std::vector<std::byte>>();
+        if (!answer.bytes) return not_told(rank, answer.status);
+        return std::move(answer.bytes);
+    }
     tl::unexpected<Error> not_told(Rank rank, int status) const {
         return fail(COPPICE_ERR_BOOTSTRAP, "rank {}: PMIx does not tell what rank {} has put: {}", self_.rank,
                     rank.value, library_.error(status));

@@ -26,6 +26,17 @@ StoreHistory::Process own_process() {
 
 }  // namespace
 
+Result<Store::Answers> Store::get_all(std::span<const Rank> ranks, const std::string& key, std::uint64_t deadline_ns) {
+    Answers all;
+    all.reserve(ranks.size());
+    for (const Rank one : ranks) {
+        auto got = get(one, key, deadline_ns);
+        if (!got) return tl::unexpected(std::move(got.error()));
+        all.push_back(std::move(*got));
+    }
+    return all;
+}
+
 StoreHistory& StoreHistory::of_this_process() {
     static StoreHistory all;
     return all;
@@ -89,14 +100,15 @@ Result<std::vector<StoreBootstrap::Piece>> StoreBootstrap::exchange(std::span<co
     if (fences_) {
         if (auto met = store_->fence(deadline_ns); !met) return tl::unexpected(std::move(met.error()));
     }
+    const auto fetched = fetch(wanted, key, deadline_ns);
+    if (!fetched) return tl::unexpected(fetched.error());
     std::vector<std::optional<StoreHistory::Process>> processes(wanted.size());
     std::vector<Piece> result(wanted.size());
     for (std::size_t i = 0; i < wanted.size(); ++i) {
         const std::uint32_t r = wanted[i].value;
-        auto got = fetch(subset_.outside(r), key, deadline_ns);
-        if (!got) return tl::unexpected(std::move(got.error()));
-        if (!*got) continue;
-        std::span<const std::byte> rest(**got);
+        const auto& got = (*fetched)[i];
+        if (!got) continue;
+        std::span<const std::byte> rest(*got);
         PieceHeader theirs;
         if (!take(rest, theirs)) theirs.magic = 0;
         if (auto ok = check_piece(header, theirs, r, store_->carrier(), kDuty); !ok) return tl::unexpected(ok.error());
@@ -115,10 +127,27 @@ Result<std::vector<StoreBootstrap::Piece>> StoreBootstrap::exchange(std::span<co
     return result;
 }
 
+// Nullopt for those that are dead.
+Result<Store::Answers> StoreBootstrap::fetch(std::span<const Rank> wanted, const std::string& key,
+                                             std::uint64_t deadline_ns) {
+    std::vector<Rank> outside;
+    outside.reserve(wanted.size());
+    for (const Rank one : wanted)
+        outside.push_back(subset_.outside(one.value));
+    if (fences_) return store_->get_all(outside, key, deadline_ns);
+    Store::Answers all;
+    all.reserve(outside.size());
+    for (const Rank one : outside) {
+        auto got = fetch_one(one, key, deadline_ns);
+        if (!got) return tl::unexpected(std::move(got.error()));
+        all.push_back(std::move(*got));
+    }
+    return all;
+}
+
 // Nullopt for one that is dead.
-Result<std::optional<StoreBootstrap::Piece>> StoreBootstrap::fetch(Rank from, const std::string& key,
-                                                                   std::uint64_t deadline_ns) {
-    if (fences_) return store_->get(from, key, deadline_ns);
+Result<std::optional<StoreBootstrap::Piece>> StoreBootstrap::fetch_one(Rank from, const std::string& key,
+                                                                       std::uint64_t deadline_ns) {
     if (std::ranges::find(dead_, from) != dead_.end()) return std::optional<Piece>();
     while (true) {
         auto got = store_->wait_for(from, key);

@@ -18,6 +18,7 @@ namespace coppice::bootstrap {
 // The store as one rank sees it. Each key is put once.
 class Store {
   public:
+    using Answers = std::vector<std::optional<std::vector<std::byte>>>;
     virtual ~Store() = default;
     virtual Rank rank() const = 0;
     virtual std::uint32_t size() const = 0;
@@ -31,6 +32,9 @@ class Store {
     // What the rank has put before the last fence; nullopt where the launcher has nothing of it, because it is dead.
     virtual Result<std::optional<std::vector<std::byte>>> get(Rank rank, const std::string& key,
                                                               std::uint64_t deadline_ns) = 0;
+
+    // What each of them has put under that key, in their order.
+    virtual Result<Answers> get_all(std::span<const Rank> ranks, const std::string& key, std::uint64_t deadline_ns);
 
     // Whether wait_for() gets what a rank puts without a fence: what a group of some of the ranks needs.
     virtual bool waits_for_single_ranks() const { return false; }
@@ -88,7 +92,8 @@ class StoreBootstrap final : public Bootstrap {
     StoreBootstrap(std::unique_ptr<Store> store, Subset subset, StoreHistory& history, std::string name, bool fences);
     Result<std::vector<Piece>> exchange(std::span<const Rank> wanted, std::span<const std::byte> mine,
                                         std::uint64_t deadline_ns);
-    Result<std::optional<Piece>> fetch(Rank from, const std::string& key, std::uint64_t deadline_ns);
+    Result<Store::Answers> fetch(std::span<const Rank> wanted, const std::string& key, std::uint64_t deadline_ns);
+    Result<std::optional<Piece>> fetch_one(Rank from, const std::string& key, std::uint64_t deadline_ns);
     Result<bool> is_dead(Rank rank);
 
     std::unique_ptr<Store> store_;

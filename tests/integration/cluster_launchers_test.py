@@ -24,6 +24,9 @@ THROUGH_THE_BOX = [os.path.join(os.path.dirname(CLUSTER), "cluster.d", "rank")]
 # A rank's shell; of rank 3 it kills the program while it runs, once that has its group.
 ONE_IS_KILLED = ('[ "${PMIX_RANK:-$PMI_RANK}" = 3 ] || exec "$@"; "$@" & '
                  f'while kill -0 $! && ! {STATUS} $! 2>&1 | grep -q " 3/8 "; do sleep 0.05; done; kill -9 $!; wait $!')
+# The same, where the launcher itself has started the program.
+ONE_IS_KILLED_BY_ANOTHER = (f'[ "${{PMIX_RANK:-$PMI_RANK}}" = 3 ] && (while kill -0 $$ && ! {STATUS} $$ 2>&1 | grep -q " 3/8 "; do sleep 0.05; done; kill -9 $$) & '
+                            'exec "$@"')
 # On a machine that is busy with other things, the kernel may let a silent host's peers wait. A rank of a living host that is kept from
 # its core for longer than the bound is taken for dead: then the next one is tried, with as much more time for all of it.
 BOUNDS = ((2, 0), (20, 30), (20, 30))
@@ -96,6 +99,44 @@ class InBox(unittest.TestCase):
         self.expect_all(done, dead=3)
         self.assertIn("the surviving ranks are done; ending their launcher", done.stderr)
 
+    # As docs/launchers.md has it: what ends the job all the same, the ranks long before their time.
+    def expect_the_end(self, *words, program=ONE_IS_KILLED):
+        begun = time.monotonic()
+        done = self.run_in_box(*words, "sh", "-c", program, "sh", PERF, "agree", "-n", "16000000", "--for", "200s", expected=False)
+        self.assertNotEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertNotIn("of 8 ranks died", done.stdout)
+        self.assertLess(time.monotonic() - begun, 200)
+        return done
+
+    def test_a_killed_rank_ends_the_job_under_mpirun_without_recovery(self):
+        self.expect_the_end("--", *(word for word in MPIRUN if word != "--enable-recovery"))
+
+    # Whatever it was told: it has started the rank itself, and sees the signal.
+    def test_a_killed_rank_ends_the_job_under_hydra_without_a_shell(self):
+        self.expect_the_end("--", *HYDRA, program=ONE_IS_KILLED_BY_ANOTHER)
+
+    def test_a_killed_rank_takes_its_host_along_under_hydra_without_its_option(self):
+        for _ in range(jobs.HYDRAS_TRIES):
+            done = self.run_in_box("--", *(word for word in HYDRA if word != "-disable-auto-cleanup"), *THROUGH_A_SHELL, "sh", "-c", ONE_IS_KILLED, "sh", PERF, "agree",
+                                   "-n", "2000000", "--for", "6s", expected=False)
+            if not jobs.hydra_has_lost_a_proxy(done.returncode, done.stdout + done.stderr):
+                break
+        self.assertIn("2 of 8 ranks died", done.stdout)
+        self.assertIn("disagreed 0 wrong 0 lost 0", done.stdout)
+
+    def test_a_killed_rank_ends_the_job_under_srun_where_the_site_says_so(self):
+        """Without the option it is as the site has configured it, which SLURM_KILL_BAD_EXIT stands for here."""
+        done = self.expect_the_end("--slurm", "--", "env", "SLURM_KILL_BAD_EXIT=1", *(word for word in SRUN if word != "--kill-on-bad-exit=0"), "--mpi=pmi2")
+        self.assertIn("Terminating StepId", done.stderr)
+
+    def test_a_lost_host_ends_the_job_under_srun_without_no_kill(self):
+        begun = time.monotonic()
+        done = self.run_in_box("--slurm", "--power-off", "3@2s", "--", *(word for word in SRUN if word != "--no-kill"), "--mpi=pmi2", PERF, "agree", "-n", "16000000",
+                               "--for", "200s", expected=False)
+        self.assertIn("NODE FAIL", done.stderr.upper())
+        self.assertNotIn("of 8 ranks died", done.stdout)
+        self.assertLess(time.monotonic() - begun, 200)
+
     # It takes the end of a client's connection for the failure of the step.
     def test_slurm_ends_a_step_whose_ranks_keep_their_sessions_of_pmix(self):
         begun = time.monotonic()
@@ -142,6 +183,7 @@ class InBox(unittest.TestCase):
         done = self.run_in_box("--power-off", "3@2s", "--", *MPIRUN, PERF, "agree", "-n", "2000000", "--for", "8s")
         self.assertIn("2 of 8 ranks died", done.stdout)
         self.assertIn("disagreed 0 wrong 0 lost 0", done.stdout)
+        self.assertIn("the surviving ranks are done; ending their launcher", done.stderr)
 
     def test_a_host_loses_power_under_srun(self):
         done = self.run_in_box("--slurm", "--power-off", "3@2s", "--", *SRUN, "--mpi=pmi2", PERF, "agree", "-n", "2000000", "--for",

@@ -57,6 +57,25 @@ def keeper(name):
     return pid
 
 
+def namespace(pid):
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")
+    except OSError:
+        return None
+
+
+def daemons_of_slurm():
+    """Of whatever box."""
+    found = set()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.path.basename(os.readlink(f"/proc/{pid}/exe")).startswith(("munged", "slurmctld", "slurmd")):
+                found.add(int(pid))
+        except OSError:
+            continue
+    return found
+
+
 def links():
     return subprocess.run(["ip", "-br", "link"], capture_output=True, text=True, check=True).stdout.count("\n")
 
@@ -171,6 +190,17 @@ class Lost(unittest.TestCase):
         wait_for(lambda: links() == self.links, "the end of the network")
         self.assertEqual(mounts(), self.mounts)
 
+    def first_process_of(self, host):
+        """Which this machine sees by another number than 1."""
+        done = cluster("--name", self.name, "exec", str(host), "readlink", "/proc/self/ns/pid")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        inside = [pid for pid in keepers(self.name) if namespace(pid) == done.stdout.strip()]
+        def number(pid):
+            with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+                return int(re.search(r"^NSpid:.*\s(\d+)$", file.read(), re.MULTILINE)[1])
+        (first,) = (pid for pid in inside if number(pid) == 1)
+        return first
+
     def up(self, *words):
         done = cluster("--name", self.name, "up", *words)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -180,6 +210,7 @@ class Lost(unittest.TestCase):
                                 stderr=subprocess.DEVNULL,
                                 stdin=subprocess.DEVNULL)
         self.addCleanup(tool.wait)
+        self.addCleanup(cluster, "--name", self.name, "down")  # where a test has failed
         wait_for(lambda: len(alive(self.mark)) >= 3, "the commands")
 
     def test_down(self):
@@ -198,6 +229,33 @@ class Lost(unittest.TestCase):
         self.assertEqual(cluster("--name", self.name, "exec", "0", "true").returncode, 0)
         self.assertRegex(cluster("--name", self.name, "status").stdout, r"n0 .* up [^\n]*\nn1 .* off ")
         cluster("--name", self.name, "down")
+
+    def expect_host_1_off(self):
+        wait_for(lambda: not alive(self.mark), "the end of what ran on the host")
+        wait_for(lambda: re.search(r"n0 .* up [^\n]*\nn1 .* off ", cluster("--name", self.name, "status").stdout), "that it is told")
+        self.assertIn("host 1 is off", cluster("--name", self.name, "exec", "1", "true").stderr)
+        self.assertEqual(cluster("--name", self.name, "exec", "0", "true").returncode, 0)
+
+    def test_a_hosts_first_process_is_killed_by_hand(self):
+        """As power-off does it: the kernel ends all others of the host, and the box goes on."""
+        self.up("--hosts", "2")
+        os.kill(self.first_process_of(1), signal.SIGKILL)
+        self.expect_host_1_off()
+        self.assertEqual(cluster("--name", self.name, "down").returncode, 0)
+
+    def test_a_box_with_slurm(self):
+        """Its daemons go with it, however it ends."""
+        before = daemons_of_slurm()
+        def lose_a_host():
+            os.kill(self.first_process_of(1), signal.SIGKILL)
+            self.expect_host_1_off()
+            cluster("--name", self.name, "down")
+        for end in (lambda: cluster("--name", self.name, "down"), lambda: os.kill(keeper(self.name), signal.SIGKILL), lose_a_host):
+            self.up("--hosts", "2", "--slurm")
+            self.assertGreaterEqual(len(daemons_of_slurm() - before), 4)
+            end()
+            wait_for(lambda: not daemons_of_slurm() - before, "the end of Slurm's daemons")
+            self.tearDown()
 
     def test_run_is_killed(self):
         tool = subprocess.Popen([CLUSTER, "--name", self.name, "run", "--hosts", "2", "--", CLUSTER, "exec", "1", "sh", "-c",

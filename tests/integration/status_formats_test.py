@@ -101,9 +101,17 @@ class Metrics(unittest.TestCase):
                  if name == "coppice_operation_wait_seconds"}
         self.assertEqual(set(waits), {"0", "1", "3"})
         self.assertEqual(series[("coppice_findings", None)], 1)
-        if promtool := shutil.which("promtool"):  # of Debian's prometheus, which brings a daemon: no test installs it
-            judged = subprocess.run([promtool, "check", "metrics"], input=done.stdout, capture_output=True, text=True, check=False)
-            self.assertEqual(judged.returncode, 0, judged.stdout + judged.stderr)
+
+    @unittest.skipUnless(shutil.which("promtool"), "promtool is missing (tools/setup.sh --test installs it)")
+    def test_promtool_finds_nothing(self):
+        with Job(4, "*:b0 a b2", "2:b0 a pause") as job:
+            job.await_blocked(0, 1, 3)
+            for who in ([job.launcher.pid], ["--all"]):
+                done = status(*who, "--prometheus")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("coppice_operation_wait_seconds", done.stdout)
+                judged = subprocess.run(["promtool", "check", "metrics"], input=done.stdout, capture_output=True, text=True, check=False)
+                self.assertEqual((judged.returncode, judged.stdout + judged.stderr), (0, ""))
 
 
 class Watching(unittest.TestCase):
