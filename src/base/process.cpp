@@ -65,7 +65,7 @@ constinit DescriptorSet sets;  // of those, epoll sets
 // In a child whose parent may have had many threads: nothing here but system calls. Without /proc the members stay
 // open. A set that is a member of another one is needed until its own members are closed.
 void close_members(int set) {
-    for_each_member(set, [](int member) {
+    (void)for_each_member(set, [](int member) {
         if (!descriptors.contains(member)) close(member);
     });
 }
@@ -138,7 +138,7 @@ void close_own(int descriptor) {
     close(descriptor);
 }
 
-void for_each_member(int set, void (*tell)(void* argument, int member), void* argument) {
+bool for_each_member(int set, void (*tell)(void* argument, int member), void* argument) {
     // "/proc/self/fdinfo/8"; its lines are "tfd:        6 events: …", in any order.
     char path[32] = "/proc/self/fdinfo/";
     char* end = path + std::size("/proc/self/fdinfo/") - 1;
@@ -150,15 +150,16 @@ void for_each_member(int set, void (*tell)(void* argument, int member), void* ar
         *end++ = digits[--count];
     *end = '\0';
     const int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return;
+    if (file < 0) return false;
 
     constexpr char kMark[] = "tfd:";
     constexpr std::size_t kMarkSize = sizeof kMark - 1;
     std::size_t matched = 0;  // of the mark, at the start of a line; kMarkSize: in the number
     int number = -1;
     char buffer[4096];
+    ssize_t got = 0;
     while (true) {
-        const ssize_t got = read(file, buffer, sizeof buffer);
+        got = read(file, buffer, sizeof buffer);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) break;
         for (const char c : std::span(buffer, static_cast<std::size_t>(got))) {
@@ -176,6 +177,7 @@ void for_each_member(int set, void (*tell)(void* argument, int member), void* ar
         }
     }
     close(file);
+    return got == 0;
 }
 
 }  // namespace coppice::process

@@ -77,11 +77,12 @@ int open_own(Open&& open, Closes what = Closes::it) {
 // Closes one, if it is one. In a forked child it is closed already, and the number may be another file's.
 void close_own(int descriptor);
 
-// Calls `tell` for each descriptor that is a member of this process's epoll set `set`. Nothing where there is no /proc.
-void for_each_member(int set, void (*tell)(void* argument, int member), void* argument);
+// Calls `tell` for each descriptor that is a member of this process's epoll set `set`. False: that could not be read, or not to
+// its end: there is no /proc, or no descriptor to read it with.
+bool for_each_member(int set, void (*tell)(void* argument, int member), void* argument);
 template <class Tell>
-void for_each_member(int set, Tell tell) {
-    for_each_member(
+bool for_each_member(int set, Tell tell) {
+    return for_each_member(
         set, [](void* argument, int member) { (*static_cast<Tell*>(argument))(member); }, &tell);
 }
 

@@ -34,12 +34,13 @@ std::string_view cut(std::string_view& text, char at) {
 // Adds one fault to the plan; false when it does not parse.
 bool add_fault(std::string_view text, FaultPlan& plan) {
     const std::string_view name = cut(text, ':');
-    if (name == "kill-before" || name == "kill-after" || name == "kill-at-chunk") {
+    if (name == "kill-before" || name == "kill-after" || name == "kill-at-chunk" || name == "kill-at-fill") {
         const auto at = number(text);
         if (!at || *at == 0) return false;
         if (name == "kill-before") plan.kill_before = *at;
         if (name == "kill-after") plan.kill_after = *at;
         if (name == "kill-at-chunk") plan.kill_at_chunk = *at;
+        if (name == "kill-at-fill") plan.kill_at_fill = *at;
         return true;
     }
     if (name == "delay") {
@@ -90,9 +91,9 @@ Result<FaultPlan> parse_faults(std::string_view text, Seat self) {
         FaultPlan of_others;
         if (!where || !add_fault(what, *where == self ? plan : of_others))
             return fail(COPPICE_ERR_CONFIG,
-                        "\"{}\" is no fault; known are kill-before:N, kill-after:N, kill-at-chunk:N, delay:RANK:POLLS, "
-                        "hold:RANK, "
-                        "damage:N and suspect:RANK:POLLS, each optionally with @RANK at its end, separated by commas",
+                        "\"{}\" is no fault; known are kill-before:N, kill-after:N, kill-at-chunk:N, kill-at-fill:N, "
+                        "delay:RANK:POLLS, hold:RANK, damage:N and suspect:RANK:POLLS, each optionally with @RANK at "
+                        "its end, separated by commas",
                         fault);
     }
     return plan;
@@ -109,6 +110,11 @@ void MessageCount::sent() {
 void MessageCount::chunks_taken(std::uint32_t more) {
     chunks_ += more;
     if (at_chunk_ > 0 && chunks_ >= at_chunk_) die();
+}
+
+void MessageCount::chunks_filled(std::uint32_t more) {
+    filled_ += more;
+    if (at_fill_ > 0 && filled_ >= at_fill_) die();
 }
 
 bool MessageCount::damages_next() const {

@@ -6,6 +6,8 @@
 //     kill-after:N       SIGKILL to this process right after its N-th message
 //     kill-at-chunk:N    SIGKILL to this process once it has taken N chunks of large payloads from others (from 1), however they came;
 //                        where several come at once, with the one that makes it N or more
+//     kill-at-fill:N     SIGKILL to this process, as a root, once it has filled N chunks of the memory for its large payloads (from 1) and
+//                        told others of its host of them; where it fills several at once, with the one that makes it N or more
 //     delay:RANK:POLLS   messages of RANK are delivered that many polls later
 //     hold:RANK          messages to and from RANK are held until let_go(RANK)
 //     damage:N           a bit is changed in the N-th message that this process sends over a network with a payload of 1,024 bytes
@@ -34,6 +36,7 @@ struct FaultPlan {
     std::uint64_t kill_before = 0;  // 0: never
     std::uint64_t kill_after = 0;
     std::uint64_t kill_at_chunk = 0;
+    std::uint64_t kill_at_fill = 0;
     struct Delay {
         Seat from;
         std::uint64_t polls = 0;
@@ -48,8 +51,8 @@ struct FaultPlan {
     std::vector<std::uint64_t> damaged;
 
     bool empty() const {
-        return kill_before == 0 && kill_after == 0 && kill_at_chunk == 0 && delays.empty() && held.empty() &&
-               suspicions.empty() && damaged.empty();
+        return kill_before == 0 && kill_after == 0 && kill_at_chunk == 0 && kill_at_fill == 0 && delays.empty() &&
+               held.empty() && suspicions.empty() && damaged.empty();
     }
 };
 
@@ -60,7 +63,11 @@ Result<FaultPlan> parse_faults(std::string_view text, Seat self);
 class MessageCount {
   public:
     explicit MessageCount(const FaultPlan& plan)
-        : before_(plan.kill_before), after_(plan.kill_after), at_chunk_(plan.kill_at_chunk), damaged_(plan.damaged) {}
+        : before_(plan.kill_before),
+          after_(plan.kill_after),
+          at_chunk_(plan.kill_at_chunk),
+          at_fill_(plan.kill_at_fill),
+          damaged_(plan.damaged) {}
     void about_to_send();
     void sent();
     std::uint64_t count() const { return count_; }
@@ -69,14 +76,18 @@ class MessageCount {
     void large_sent() { ++large_; }
     // Told by who takes them: some are read where no message comes.
     void chunks_taken(std::uint32_t more);
+    // Told by a root that fills them, when the others may know of these.
+    void chunks_filled(std::uint32_t more);
 
   private:
     std::uint64_t before_;
     std::uint64_t after_;
     std::uint64_t at_chunk_;
+    std::uint64_t at_fill_;
     std::vector<std::uint64_t> damaged_;
     std::uint64_t count_ = 0;
     std::uint64_t chunks_ = 0;
+    std::uint64_t filled_ = 0;
     std::uint64_t large_ = 0;
 };
 

@@ -29,12 +29,6 @@ bool is_of_one_link(const IpAddress& address) {
     return address.version == 6 && address.bytes[0] == 0xfe && (address.bytes[1] & 0xc0U) == 0x80;
 }
 
-std::string text_of(const IpAddress& address) {
-    std::array<char, INET6_ADDRSTRLEN> text{};
-    ::inet_ntop(address.version == 4 ? AF_INET : AF_INET6, address.bytes.data(), text.data(), text.size());
-    return text.data();
-}
-
 std::optional<IpAddress> parse_address(std::string_view text) {
     std::array<char, INET6_ADDRSTRLEN> copy{};
     if (text.empty() || text.size() >= copy.size()) return std::nullopt;
@@ -52,6 +46,12 @@ void sort_out(std::vector<IpAddress>& addresses) {
 }
 
 }  // namespace
+
+std::string to_string(const IpAddress& address) {
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    ::inet_ntop(address.version == 4 ? AF_INET : AF_INET6, address.bytes.data(), text.data(), text.size());
+    return text.data();
+}
 
 bool IpAddress::is_loopback() const {
     if (version == 4) return bytes[0] == 127;
@@ -77,7 +77,7 @@ std::string HostAddresses::text() const {
     std::string result;
     for (const IpAddress& address : list) {
         if (!result.empty()) result += ',';
-        result += text_of(address);
+        result += to_string(address);
     }
     return result;
 }

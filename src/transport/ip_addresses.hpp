@@ -19,6 +19,7 @@ struct IpAddress {
     auto operator<=>(const IpAddress&) const = default;
     bool is_loopback() const;
 };
+std::string to_string(const IpAddress& address);
 
 // A host that has more of them is one from which anybody may come (see HostAddresses::everybody).
 inline constexpr std::size_t kMostAddresses = 256;

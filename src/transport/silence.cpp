@@ -13,6 +13,13 @@ namespace {
 
 constexpr int kRtoMaxMs = 44;  // TCP_RTO_MAX_MS
 constexpr std::uint8_t kEstablished = 1;
+constexpr int kMostBetweenQuestionsS = 2;
+
+int get(int socket, int level, int option) {
+    int value = 0;
+    socklen_t length = sizeof value;
+    return getsockopt(socket, level, option, &value, &length) == 0 ? value : 0;
+}
 
 void set(int socket, int level, int option, int value) {
     setsockopt(socket, level, option, &value, sizeof value);
@@ -38,6 +45,13 @@ void ask_when_idle(int socket) {
     set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 1);
     set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
     set(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
+
+void ask_often_enough(int socket) {
+    if (get(socket, SOL_SOCKET, SO_KEEPALIVE) == 0) return ask_when_idle(socket);
+    for (const int option : {TCP_KEEPIDLE, TCP_KEEPINTVL})
+        if (get(socket, IPPROTO_TCP, option) > kMostBetweenQuestionsS)
+            set(socket, IPPROTO_TCP, option, kMostBetweenQuestionsS);
 }
 
 void repeat_every_second(int socket) {

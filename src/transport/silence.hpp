@@ -7,6 +7,7 @@
 // would end a connection at once.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace coppice::transport {
@@ -23,6 +24,9 @@ Health health_of(int socket);
 
 // An idle connection is asked after from a second of silence on, by the kernel.
 void ask_when_idle(int socket);
+// For a socket of somebody else's making: it is asked after once in two seconds at least. Silence relies on that, on the own
+// kernel's questions and on those of the peer's.
+void ask_often_enough(int socket);
 // Where the kernel knows of it (Linux 6.15): what was lost is sent again once in a second at least, so that an interruption
 // may last a second longer before it looks like a loss.
 void repeat_every_second(int socket);
@@ -64,6 +68,35 @@ class Silence {
     std::uint64_t looked_ns_ = 0;
     std::uint64_t doubted_ns_ = 0;
     std::uint64_t unheard_ns_ = 0;
+};
+
+// When the connections are looked at next: often while there is talk, or something to be acknowledged; seldom else; never while there
+// are none.
+class Looks {
+  public:
+    std::uint64_t next_ns() const { return next_ns_; }
+    bool is_due(std::uint64_t now_ns) const { return now_ns >= next_ns_; }
+    void hasten(std::uint64_t at_ns) { next_ns_ = std::min(next_ns_, at_ns); }
+
+    // Whether something was said since the last look; the first word of all tells talk().
+    bool talks() const { return talks_; }
+    void talk(std::uint64_t now_ns) {
+        talks_ = true;
+        hasten(now_ns + Silence::kLookNs);
+    }
+
+    // A look. What is said during it counts for the next one. `is_busy`: something is to be acknowledged, or is being set up.
+    void begin() {
+        talks_ = false;
+        next_ns_ = UINT64_MAX;
+    }
+    void end(std::uint64_t now_ns, bool is_connected, bool is_busy) {
+        if (is_connected) hasten(now_ns + (is_busy ? Silence::kLookNs : Silence::kIdleLookNs));
+    }
+
+  private:
+    bool talks_ = false;
+    std::uint64_t next_ns_ = UINT64_MAX;
 };
 
 }  // namespace coppice::transport

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -14,6 +15,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace coppice {
 namespace {
@@ -131,6 +133,22 @@ TEST(Process, WithoutAContextAChildKeepsThem) {
     const int own = process::open_own(make_any);
     EXPECT_TRUE(child_finds([own] { return fcntl(own, F_GETFD) >= 0; }));
     process::close_own(own);
+}
+
+// A set without members is read, too; a number that is not open has nothing to be read.
+TEST(Process, WhetherTheMembersOfASetCouldBeReadIsSaid) {
+    const int set = epoll_create1(EPOLL_CLOEXEC);
+    const int member = eventfd(0, EFD_CLOEXEC);
+    std::vector<int> members;
+    const auto note = [&members](int one) { members.push_back(one); };
+    EXPECT_TRUE(process::for_each_member(set, note));
+    epoll_event event{};
+    ASSERT_EQ(epoll_ctl(set, EPOLL_CTL_ADD, member, &event), 0);
+    EXPECT_TRUE(process::for_each_member(set, note));
+    EXPECT_EQ(members, std::vector{member});
+    close(set);
+    EXPECT_FALSE(process::for_each_member(set, note));
+    close(member);
 }
 
 }  // namespace

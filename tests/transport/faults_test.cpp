@@ -120,6 +120,8 @@ TEST(Faults, AreReadStrictly) {
                                   "kill-after:x",
                                   "kill-after:1 ",
                                   "kill-at-chunk:0",
+                                  "kill-at-fill:0",
+                                  "kill-at-fill",
                                   "kill-after:-1",
                                   "kill-after:1@",
                                   "kill-after:1@x",
@@ -223,23 +225,30 @@ TEST(Faults, KillsAtExactlyTheMessageThatItWasTold) {
 }
 
 // Several may come at once.
-TEST(Faults, KillsWithTheChunkThatMakesThemAsManyAsItWasTold) {
+void expect_to_be_killed_at_eleven(const char* faults, void (MessageCount::*count_chunks)(std::uint32_t)) {
     for (const std::uint32_t at_once : {1U, 4U}) {
         SharedMemory memory(sizeof(std::uint32_t));
         auto& passed = *static_cast<std::atomic<std::uint32_t>*>(memory.get());
         Processes processes;
         const std::size_t child = processes.start([&] {
-            MessageCount count(*parse_faults("kill-at-chunk:11,kill-at-chunk:1@1", Seat{0}));
-            count.chunks_taken(0);
+            MessageCount count(*parse_faults(faults, Seat{0}));
+            (count.*count_chunks)(0);
             for (int number = 0; number < 20; ++number) {
-                count.chunks_taken(at_once);
+                (count.*count_chunks)(at_once);
                 ++passed;
             }
             return 0;
         });
-        EXPECT_TRUE(processes.wait(child).killed_by(SIGKILL));
-        EXPECT_EQ(passed.load(), at_once == 1 ? 10U : 2U);
+        EXPECT_TRUE(processes.wait(child).killed_by(SIGKILL)) << faults;
+        EXPECT_EQ(passed.load(), at_once == 1 ? 10U : 2U) << faults;
     }
+}
+
+TEST(Faults, KillsWithTheChunkThatMakesThemAsManyAsItWasTold) {
+    expect_to_be_killed_at_eleven("kill-at-chunk:11,kill-at-chunk:1@1", &MessageCount::chunks_taken);
+}
+TEST(Faults, KillsARootWithTheChunkThatItFills) {
+    expect_to_be_killed_at_eleven("kill-at-fill:11,kill-at-fill:1@1,kill-at-chunk:1@1", &MessageCount::chunks_filled);
 }
 
 }  // namespace coppice::testing

@@ -2,6 +2,10 @@
 #include "transport/silence.hpp"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 namespace coppice::transport {
 namespace {
@@ -60,6 +64,75 @@ TEST(Silence, AHostOfWhichNoPacketComesIsLostAsSoonWhateverIsUnderWay) {
                       .packets = 7};
     };
     EXPECT_EQ(lasts_at(Silence(Silence::Load::any), health), lasts_at(Silence(Silence::Load::fits), health));
+}
+
+// ------------------------------------------------------------------------------------------- when to look at it next ---
+
+TEST(Looks, AreOftenWhileThereIsTalkSeldomElseAndNeverWithoutAConnection) {
+    Looks looks;
+    EXPECT_FALSE(looks.is_due(UINT64_MAX - 1));
+    looks.talk(kSecond);
+    EXPECT_TRUE(looks.talks());
+    EXPECT_EQ(looks.next_ns(), kSecond + Silence::kLookNs);
+    looks.begin();
+    EXPECT_FALSE(looks.talks());
+    looks.end(2 * kSecond, true, false);
+    EXPECT_EQ(looks.next_ns(), 2 * kSecond + Silence::kIdleLookNs);
+    looks.talk(2 * kSecond);
+    EXPECT_EQ(looks.next_ns(), 2 * kSecond + Silence::kLookNs);
+    EXPECT_FALSE(looks.is_due(looks.next_ns() - 1));
+    EXPECT_TRUE(looks.is_due(looks.next_ns()));
+    looks.begin();
+    looks.talk(3 * kSecond);  // a question of the look's own
+    looks.end(3 * kSecond, true, false);
+    EXPECT_EQ(looks.next_ns(), 3 * kSecond + Silence::kLookNs);
+    looks.begin();
+    looks.end(4 * kSecond, true, true);
+    EXPECT_EQ(looks.next_ns(), 4 * kSecond + Silence::kLookNs);
+    looks.hasten(4 * kSecond);
+    EXPECT_TRUE(looks.is_due(4 * kSecond));
+    looks.begin();
+    looks.end(5 * kSecond, false, true);
+    EXPECT_FALSE(looks.is_due(UINT64_MAX - 1));
+}
+
+// --------------------------------------------------------------------------------------- what the kernel is told to do ---
+
+int option(int socket, int name) {
+    int value = 0;
+    socklen_t length = sizeof value;
+    EXPECT_EQ(getsockopt(socket, IPPROTO_TCP, name, &value, &length), 0);
+    return value;
+}
+
+void ask_every(int socket, int seconds) {
+    const int on = 1;
+    EXPECT_EQ(setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on), 0);
+    EXPECT_EQ(setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds), 0);
+    EXPECT_EQ(setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof seconds), 0);
+}
+
+// For how long in vain stays what it was.
+TEST(Silence, TheKernelAsksOnceInTwoSecondsAtLeastWhateverItWasTold) {
+    const int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ASSERT_GE(made, 0);
+    ask_often_enough(made);
+    EXPECT_EQ(option(made, TCP_KEEPIDLE), 1);
+    EXPECT_EQ(option(made, TCP_KEEPINTVL), 1);
+    const int questions = 7;
+    EXPECT_EQ(setsockopt(made, IPPROTO_TCP, TCP_KEEPCNT, &questions, sizeof questions), 0);
+    for (const int seconds : {3, 60}) {
+        ask_every(made, seconds);
+        ask_often_enough(made);
+        EXPECT_EQ(option(made, TCP_KEEPIDLE), 2);
+        EXPECT_EQ(option(made, TCP_KEEPINTVL), 2);
+    }
+    ask_every(made, 1);
+    ask_often_enough(made);
+    EXPECT_EQ(option(made, TCP_KEEPIDLE), 1);
+    EXPECT_EQ(option(made, TCP_KEEPINTVL), 1);
+    EXPECT_EQ(option(made, TCP_KEEPCNT), questions);
+    close(made);
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ class Listener {
         auto address = transport::tcp::to_socket(endpoint_);
         COPPICE_CHECK(::bind(socket_.get(), address.get(), address.length) == 0);
         COPPICE_CHECK(::listen(socket_.get(), backlog) == 0);
-        endpoint_.port = transport::tcp::own_end(socket_.get()).port;
+        endpoint_.port = transport::own_end(socket_.get())->port;
     }
     const Endpoint& endpoint() const { return endpoint_; }
     Descriptor accept() const { return transport::tcp::accept_from(socket_.get()); }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -74,6 +75,91 @@ TEST(UcxDescriptors, TheLibrarysOwnThatAreOpenedMeanwhileStayItsOwn) {
     of_ucx.forget();
     EXPECT_FALSE(a_child_has(own));
     process::close_own(own);
+}
+
+// ------------------------------------------------------------------------------- what outlives the worker that opened it
+
+// Two workers of UCX's; the first one's `event` is what both use. The first one ends in two steps: its files are closed in between.
+class UcxDescriptorsOfTwo : public ::testing::Test {
+  protected:
+    UcxDescriptorsOfTwo() {
+        auto before = Descriptors::open();
+        event_ = eventfd(0, 0);
+        first_.take_new(before);
+        before = Descriptors::open();
+        own_of_second_ = eventfd(0, 0);
+        second_.take_new(before);
+    }
+    ~UcxDescriptorsOfTwo() override {
+        second_.forget();
+        for (const int descriptor : {event_, own_of_second_})
+            close(descriptor);
+    }
+    // A new one has the number of what was closed.
+    void replace_event(int with) {
+        ASSERT_EQ(with, event_);
+        first_.keep_shared();
+    }
+
+    const process::Use use_;
+    Descriptors first_, second_;
+    int event_ = -1;
+    int own_of_second_ = -1;
+};
+
+TEST_F(UcxDescriptorsOfTwo, ChildrenDoNotGetItAsLongAsOneNeedsIt) {
+    first_.forget();
+    first_.keep_shared();
+    EXPECT_FALSE(a_child_has(event_));
+    EXPECT_EQ(fcntl(event_, F_GETSIG), 0);
+    second_.forget();
+    EXPECT_TRUE(a_child_has(event_));
+}
+
+// The last worker that was there when the next one began does not end all of it.
+TEST_F(UcxDescriptorsOfTwo, ChildrenDoNotGetItWhereAnotherWorkerBeginsWhileTheLastOneEnds) {
+    first_.forget();
+    first_.keep_shared();
+    second_.forget();
+    Descriptors third;
+    const auto before = Descriptors::open();
+    const int own = eventfd(0, 0);
+    third.take_new(before);
+    second_.keep_shared();
+    EXPECT_FALSE(a_child_has(event_));
+    third.forget();
+    third.keep_shared();
+    EXPECT_TRUE(a_child_has(event_));
+    close(own);
+}
+
+TEST_F(UcxDescriptorsOfTwo, OneOfTheProgramsWithItsNumberAndNameStaysTheProgramsOwn) {
+    first_.forget();
+    close(event_);
+    replace_event(eventfd(0, EFD_CLOEXEC));
+    EXPECT_TRUE(a_child_has(event_));
+}
+
+// Of another context of the library's. It has to be closed in children also when UCX's workers have ended.
+TEST_F(UcxDescriptorsOfTwo, OneOfTheLibrarysWithItsNumberAndNameStaysTheLibrarysOwn) {
+    first_.forget();
+    const int moved = fcntl(event_, F_DUPFD, event_ + 1);  // the same file, which UCX still has
+    close(event_);
+    replace_event(process::open_own([moved] { return dup(moved); }));
+    second_.forget();
+    EXPECT_FALSE(a_child_has(event_));
+    process::forget_descriptor(event_);
+    close(moved);
+}
+
+TEST_F(UcxDescriptorsOfTwo, OneOfTheLibrarysWithTheNumberOfWhatUcxClosedLongAgoStaysTheLibrarysOwn) {
+    close(event_);
+    ASSERT_EQ(process::open_own([] { return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); }), event_);
+    first_.forget();
+    first_.keep_shared();
+    second_.forget();
+    EXPECT_FALSE(a_child_has(event_));
+    process::forget_descriptor(event_);
 }
 
 }  // namespace

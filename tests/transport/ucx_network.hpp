@@ -26,6 +26,10 @@ class UcxHostFactory final : public UcxFactory {
             ::setenv("UCX_TCP_RCVBUF", buffer.c_str(), 1);
         }
         if (!questions.empty()) ::setenv("UCX_TCP_KEEPCNT", questions.c_str(), 1);
+        if (!idle.empty()) {
+            ::setenv("UCX_TCP_KEEPIDLE", idle.c_str(), 1);
+            ::setenv("UCX_TCP_KEEPINTVL", idle.c_str(), 1);
+        }
         auto options = ucx_options(self, size);
         options.loopback_only = false;
         options.tls = "tcp";
@@ -38,7 +42,8 @@ class UcxHostFactory final : public UcxFactory {
     std::uint32_t hosts = kMaxRanks;
     std::string buffer;  // of the kernel, for each direction; empty: as it sees fit
     std::string
-        questions;  // that the kernel asks on an idle connection before it ends it; empty: the library's own setting
+        questions;     // that the kernel asks on an idle connection before it ends it; empty: the library's own setting
+    std::string idle;  // the time before each of them; likewise
 };
 
 }  // namespace coppice::testing

@@ -20,7 +20,6 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Conformance);
 namespace {
 
 using Case = CaseOver<UcxHostFactory>;
-class UcxSilence : public LostHostsOver<UcxHostFactory> {};
 
 void tells_of_the_peer(std::string_view error) {
     COPPICE_CHECK(error.find("the connection to rank") != std::string_view::npos);
@@ -31,7 +30,7 @@ void names_the_host(std::string_view error) {
     const std::string text(error);
     std::smatch words;
     COPPICE_CHECK(
-        std::regex_search(text, words, std::regex("nothing was heard of 10\\.98\\.0\\.[12] for ([0-9]+) ms")));
+        std::regex_search(text, words, std::regex("nothing was heard of 10\\.98\\.0\\.[12]:[0-9]+ for ([0-9]+) ms")));
     COPPICE_CHECK(std::stoi(words[1]) < 60'000);
 }
 
@@ -71,6 +70,55 @@ void drop_data(bool drops) {
     }
     COPPICE_CHECK(connections > 0);
 }
+
+class UcxSilence : public LostHostsOver<UcxHostFactory> {
+  protected:
+    // A rank's kernel drops what comes, for longer than a lost host is waited for, and not as long as the kernel repeats itself.
+    // Whichever rank has connected.
+    void drop_for_seconds_and_expect_nothing() {
+        constexpr std::uint64_t kSome = 1000;
+        for (const std::uint32_t deaf : {0U, 1U}) {
+            begin_again();
+            wire(2);
+            start(2, [deaf](Member& member) {
+                greet(member);
+                const Seat other(1 - member.self().value);
+                std::uint64_t next = 0;
+                std::uint32_t in_flight = 0;
+                member.recorder.on_message = [&](const Recorder::Received& message) {
+                    COPPICE_CHECK(header_word(message.header, 0) == next++);
+                };
+                if (member.self().value == deaf) {
+                    const std::uint64_t looked_at_ns =
+                        now_ns() + transport::Silence::kIdleLookNs + transport::Silence::kLookNs;
+                    member.poll_until([&] { return now_ns() > looked_at_ns && asks_after_all(); },
+                                      "a look at its connections");
+                    drop_data(true);
+                    member.stage().words[kOver] = 1;
+                    usleep(8'000'000);
+                    drop_data(false);
+                    member.poll_until([&] { return next == kSome; }, "all of it");
+                } else {
+                    member.poll_until([&] { return member.stage().words[kOver] == 1; }, "the other one's filter");
+                    std::uint64_t sent = 0;
+                    member.poll_until(
+                        [&] {
+                            if (sent < kSome)
+                                sent += member.wire().send(other, header_of(sent), {}, &in_flight) ==
+                                        transport::SendStatus::sent;
+                            COPPICE_CHECK(member.recorder.failures.empty());
+                            return sent == kSome;
+                        },
+                        "the end");
+                }
+                member.barrier();
+                COPPICE_CHECK(member.recorder.failures.empty());
+                member.leave();
+            });
+            expect_all_well();
+        }
+    }
+};
 
 TEST_F(UcxSilence, ACutCableIsNoticedAtBothEndsOfAnIdleConnection) {
     cut_and_expect(&TestNetwork::cut, "idle", [](Member& member) { notice_asleep(member, tells_of_the_peer); });
@@ -131,46 +179,56 @@ TEST_F(UcxSilence, ARankThatIsStoppedForHalfAMinuteUnderFullLoadIsNotDead) {
     }
 }
 
-// For longer than a lost host is waited for, and not as long as the kernel repeats itself. Whichever rank has connected.
-TEST_F(UcxSilence, ARankWhoseKernelDropsWhatComesIsNotDead) {
-    constexpr std::uint64_t kSome = 1000;
-    for (const std::uint32_t deaf : {0U, 1U}) {
-        begin_again();
-        wire(2);
-        start(2, [deaf](Member& member) {
-            greet(member);
-            const Seat other(1 - member.self().value);
-            std::uint64_t next = 0;
+// Its kernel asks as seldom as UCX's user wants, if it may.
+TEST_F(UcxSilence, ACutCableIsNoticedAtBothEndsWhereUcxAsksSeldom) {
+    factory_.idle = "60s";
+    cut_and_expect(&TestNetwork::cut, "idle, asked seldom",
+                   [](Member& member) { notice_asleep(member, tells_of_the_peer); });
+}
+
+// Within a moment after a host was lost a rank of another host is killed.
+TEST_F(UcxSilence, AnErrorTellsOfItsOwnHostAlone) {
+    wire(3);
+    start(3, [](Member& member) {
+        greet(member);
+        const std::uint32_t self = member.self().value;
+        auto& words = member.stage().words;
+        if (self == 1) {
+            member.poll_until([&] { return words[kOver] == 1; }, "the end");
+        } else if (self == 2) {
+            member.poll_until([&] { return words[kRounds] == 1; }, "the loss");
+            _exit(0);
+        } else {
             std::uint32_t in_flight = 0;
-            member.recorder.on_message = [&](const Recorder::Received& message) {
-                COPPICE_CHECK(header_word(message.header, 0) == next++);
-            };
-            if (member.self().value == deaf) {
-                member.poll_until(asks_after_all, "the first look at its connections");
-                drop_data(true);
-                member.stage().words[kOver] = 1;
-                usleep(8'000'000);
-                drop_data(false);
-                member.poll_until([&] { return next == kSome; }, "all of it");
-            } else {
-                member.poll_until([&] { return member.stage().words[kOver] == 1; }, "the other one's filter");
-                std::uint64_t sent = 0;
-                member.poll_until(
-                    [&] {
-                        if (sent < kSome)
-                            sent += member.wire().send(other, header_of(sent), {}, &in_flight) ==
-                                    transport::SendStatus::sent;
-                        COPPICE_CHECK(member.recorder.failures.empty());
-                        return sent == kSome;
-                    },
-                    "the end");
-            }
-            member.barrier();
-            COPPICE_CHECK(member.recorder.failures.empty());
-            member.leave();
-        });
-        expect_all_well();
-    }
+            member.poll_until(
+                [&] {
+                    member.wire().send(Seat(1), header_of(1), {}, &in_flight);
+                    return member.recorder.failed(Seat(1));
+                },
+                "the loss");
+            names_the_host(member.wire().last_error());
+            words[kRounds] = 1;
+            member.poll_until([&] { return member.recorder.failed(Seat(2)); }, "the death");
+            const std::string error(member.wire().last_error());
+            COPPICE_CHECK(error.find("rank 2") != std::string::npos);
+            if (error.find("10.98.0.2") != std::string::npos || error.find("nothing was heard") != std::string::npos)
+                throw CheckFailed(error);
+            words[kOver] = 1;
+        }
+    });
+    await_word(kReady, 3);
+    network_->cut(1);
+    expect_all_well();
+}
+
+TEST_F(UcxSilence, ARankWhoseKernelDropsWhatComesIsNotDead) {
+    drop_for_seconds_and_expect_nothing();
+}
+
+// All that is heard of it are its own kernel's questions.
+TEST_F(UcxSilence, ARankWhoseKernelDropsWhatComesIsNotDeadWhereUcxAsksSeldom) {
+    factory_.idle = "60s";
+    drop_for_seconds_and_expect_nothing();
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "transport/tcp/address.hpp"
 
-#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 
@@ -11,6 +10,7 @@
 #include <memory>
 
 #include "transport/address_check.hpp"
+#include "transport/socket_end.hpp"
 #include "transport/tcp/handshake.hpp"
 
 namespace coppice::transport::tcp {
@@ -83,11 +83,15 @@ bool same_network(const Endpoint& a, const Endpoint& b) {
 }  // namespace
 
 std::string to_string(const Endpoint& endpoint, bool with_port) {
-    char text[INET6_ADDRSTRLEN] = "?";
-    inet_ntop(endpoint.family == 4 ? AF_INET : AF_INET6, endpoint.ip.data(), text, sizeof text);
-    if (!with_port) return text;
-    return endpoint.family == 4 ? fmt::format("{}:{}", text, endpoint.port)
-                                : fmt::format("[{}]:{}", text, endpoint.port);
+    const IpAddress ip{.version = endpoint.family, .bytes = endpoint.ip};
+    return with_port ? transport::to_string(SocketEnd{ip, endpoint.port}) : transport::to_string(ip);
+}
+
+std::string to_string(std::span<const Endpoint> endpoints) {
+    std::string text;
+    for (const Endpoint& endpoint : endpoints)
+        text += (text.empty() ? "" : ", ") + to_string(endpoint);
+    return text;
 }
 
 SocketAddress to_socket(const Endpoint& endpoint) {
@@ -106,37 +110,6 @@ SocketAddress to_socket(const Endpoint& endpoint) {
         address.length = sizeof to;
     }
     return address;
-}
-
-namespace {
-
-Endpoint to_endpoint(const SocketAddress& address) {
-    Endpoint endpoint;
-    if (address.storage.ss_family == AF_INET) {
-        const auto& from = reinterpret_cast<const sockaddr_in&>(address.storage);
-        endpoint.port = ntohs(from.sin_port);
-        std::memcpy(endpoint.ip.data(), &from.sin_addr, 4);
-    } else {
-        const auto& from = reinterpret_cast<const sockaddr_in6&>(address.storage);
-        endpoint.family = 6;
-        endpoint.port = ntohs(from.sin6_port);
-        std::memcpy(endpoint.ip.data(), &from.sin6_addr, 16);
-    }
-    return endpoint;
-}
-
-}  // namespace
-
-Endpoint own_end(int socket) {
-    SocketAddress address;
-    address.length = sizeof address.storage;
-    return getsockname(socket, address.get(), &address.length) == 0 ? to_endpoint(address) : Endpoint{};
-}
-
-Endpoint peer_of(int socket) {
-    SocketAddress address;
-    address.length = sizeof address.storage;
-    return getpeername(socket, address.get(), &address.length) == 0 ? to_endpoint(address) : Endpoint{};
 }
 
 Result<std::vector<Endpoint>> own_endpoints(std::string_view interfaces, bool loopback_only) {

@@ -29,6 +29,8 @@ struct Endpoint {
 static_assert(sizeof(Endpoint) == 20);
 
 std::string to_string(const Endpoint& endpoint, bool with_port = true);
+// All of them, for people.
+std::string to_string(std::span<const Endpoint> endpoints);
 
 // For system calls: the address and how much of it counts.
 struct SocketAddress {
@@ -37,8 +39,6 @@ struct SocketAddress {
     sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
 };
 SocketAddress to_socket(const Endpoint& endpoint);
-Endpoint own_end(int socket);
-Endpoint peer_of(int socket);
 
 // Addresses of interfaces that are up: of those in `interfaces` (names, separated by commas), or of all but loopback where
 // that is empty; IPv4 first. `loopback_only`: the one of the loopback interface, unless interfaces are named.

@@ -135,20 +135,21 @@ Attempt::Outcome Attempt::shake_hands(std::uint64_t now_ns) {
 
 std::string Attempt::why() const {
     const std::string reason = error_ != 0 ? std::strerror(error_) : "it ended the connection";
-    const std::string where = to_string(endpoint());
     switch (missed_) {
         case Miss::refused:
-            return fmt::format("nobody listens at {} any more ({})", where, reason);
+            return fmt::format(
+                "nobody listens at {} any more ({}); if that rank is alive, check that no firewall refuses connections",
+                to_string(endpoints_), reason);
         case Miss::turned_away:
             return fmt::format("{} does not take this rank for one of its group ({}, {} times): is it another job's?",
-                               where, reason, turned_away_);
+                               to_string(endpoint()), reason, turned_away_);
         case Miss::unreachable:
         case Miss::slow:
         case Miss::busy:
             break;
     }
     return fmt::format("{} can't be reached ({}); check that no firewall stands between, and COPPICE_TCP_INTERFACE",
-                       where, reason);
+                       to_string(endpoints_), reason);
 }
 
 }  // namespace coppice::transport::tcp

@@ -47,7 +47,7 @@ class Attempt {
     bool committed() const { return handshake_ && handshake_->committed(); }
     Descriptor take_socket() { return std::move(socket_); }
     std::uint32_t room() const { return handshake_->room(); }
-    // Why it is hopeless: with the peer's address.
+    // Why it is hopeless: with the peer's addresses and the remedy.
     std::string why() const;
 
   private:

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "transport/silence.hpp"
+#include "transport/socket_end.hpp"
 #include "transport/tcp/address.hpp"
 #include "transport/tcp/attempt.hpp"
 #include "transport/tcp/connection.hpp"
@@ -35,13 +36,13 @@ struct Peer {
     bool owes_goodbye = false;  // that this rank leaves
     bool owes_ack = false;      // that its goodbye was read
     bool goodbye_acked = false;
-    bool queued = false;           // in the transport's list of peers to attend to
-    bool watches_write = false;    // the epoll set waits for room
-    bool in_batch = false;         // something waits for the batch to end
-    Silence silence;               // of its kernel
-    std::uint32_t seen_tries = 0;  // the try whose socket is in the epoll set
-    bool seen_writing = false;     // and what for
-    Endpoint remote;               // of the connection that stands
+    bool queued = false;              // in the transport's list of peers to attend to
+    bool watches_write = false;       // the epoll set waits for room
+    bool in_batch = false;            // something waits for the batch to end
+    Silence silence;                  // of its kernel
+    std::uint32_t seen_tries = 0;     // the try whose socket is in the epoll set
+    bool seen_writing = false;        // and what for
+    std::optional<SocketEnd> remote;  // of the connection that stands; none: it was reset as soon as it stood
     std::optional<Attempt> attempt;
     // Of the two attempts of a pair the lower rank's is taken; the other waits here until that is settled.
     std::optional<Strangers::Proven> held;

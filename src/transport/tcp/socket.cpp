@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "transport/silence.hpp"
+#include "transport/socket_end.hpp"
 #include "transport/tcp/wire.hpp"
 
 namespace coppice::transport::tcp {
@@ -50,7 +51,10 @@ Result<Descriptor> listen_at(Endpoint& endpoint, std::uint32_t buffer) {
                     "tcp: cannot listen at {}: {}; choose interfaces with COPPICE_TCP_INTERFACE, ports with "
                     "COPPICE_TCP_PORT",
                     to_string(endpoint), std::strerror(errno));
-    endpoint.port = own_end(made.get()).port;
+    const auto own = own_end(made.get());
+    if (!own)
+        return fail(COPPICE_ERR_NO_TRANSPORT, "tcp: no port at {}: {}", to_string(endpoint), std::strerror(errno));
+    endpoint.port = own->port;
     return made;
 }
 
@@ -88,9 +92,7 @@ int connect_error(int socket) {
 }
 
 bool is_connected(int socket) {
-    SocketAddress address;
-    address.length = sizeof address.storage;
-    return getpeername(socket, address.get(), &address.length) == 0;
+    return peer_end(socket).has_value();
 }
 
 std::ptrdiff_t send_some(int socket, std::span<const std::byte> bytes) {

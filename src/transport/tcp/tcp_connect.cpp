@@ -212,13 +212,14 @@ void TcpTransport::look_at_held(Peer& peer) {
 void TcpTransport::open(Peer& peer, Descriptor socket, std::uint32_t room) {
     // What was counted on an earlier one is nothing to this one.
     if (!peer.connection || peer.link == Link::closed) peer.connection = std::make_unique<tcp::Connection>();
-    peer.remote = tcp::peer_of(socket.get());
+    peer.remote = peer_end(socket.get());
     tcp::end_kernel_bound(socket.get());
     add_to_epoll(socket.get(), Tag::connection, peer.rank.value, EPOLLIN, true);
     peer.connection->open(std::move(socket), room, identity_.room);
     peer.link = Link::open;
     open_.push_back(&peer);
-    look_in(Silence::kLookNs);
+    looks_.hasten(now_ns() + Silence::kLookNs);
+    set_timer(looks_.next_ns());
     peer.watches_write = false;
     peer.owes_goodbye = leave_until_ns_ != 0 && !peer.fenced;
     queue(peer);
@@ -237,8 +238,8 @@ void TcpTransport::look_at_clock() {
         settle(peer, peer.attempt->on_time(now));
         if (i < connecting_.size() && connecting_[i] == &peer) ++i;
     }
-    if (now >= next_look_ns_) look_for_silence(now);
-    set_timer(next_look_ns_);
+    if (looks_.is_due(now)) look_for_silence(now);
+    set_timer(looks_.next_ns());
     set_timer(listen_again_ns_);
     set_timer(strangers_.next_look_ns());
     for (const Peer* const peer : connecting_)
@@ -246,32 +247,27 @@ void TcpTransport::look_at_clock() {
 }
 
 void TcpTransport::begin_to_talk() {
-    talks_ = true;
-    look_in(Silence::kLookNs);
+    looks_.talk(now_ns());
+    set_timer(looks_.next_ns());
 }
 
-void TcpTransport::look_in(std::uint64_t ns) {
-    next_look_ns_ = std::min(next_look_ns_, now_ns() + ns);
-    set_timer(next_look_ns_);
-}
-
-// Often while there is talk, or something to be acknowledged; seldom else.
 void TcpTransport::look_for_silence(std::uint64_t now_ns) {
-    bool often = std::exchange(talks_, false);
-    next_look_ns_ = UINT64_MAX;
+    looks_.begin();
+    bool is_busy = false;
     for (std::size_t i = 0; i < open_.size();) {
         Peer& peer = *open_[i];
         const Health health = health_of(peer.connection->socket());
         if (!peer.silence.lasts(health, now_ns)) {
             if (!health.outstanding && health.silence_ms >= Silence::kIdleMs) notify(peer, tcp::Kind::credit);
-            often = often || health.outstanding;
+            is_busy = is_busy || health.outstanding;
             ++i;
             continue;
         }
         reset_at_close(peer.connection->socket());
         break_link(peer, fmt::format("nothing was heard of its host for {} ms", health.silence_ms));
     }
-    if (!open_.empty()) look_in(often ? Silence::kLookNs : Silence::kIdleLookNs);
+    looks_.end(now_ns, !open_.empty(), is_busy);
+    set_timer(looks_.next_ns());
 }
 
 void TcpTransport::set_timer(std::uint64_t at_ns) {

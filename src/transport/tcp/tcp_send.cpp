@@ -29,7 +29,7 @@ SendStatus TcpTransport::post(Seat to, Kind kind, std::span<const std::byte> hea
     }
     if (peer->fenced || peer->departed || peer->broken || !peer->known) [[unlikely]]
         return SendStatus::failed;
-    if (!talks_) [[unlikely]]
+    if (!looks_.talks()) [[unlikely]]
         begin_to_talk();
     if (payload.size() > kMaxPayload) [[unlikely]] {
         if (payload.size() > peer->connection->largest()) return SendStatus::again;
@@ -95,7 +95,7 @@ void TcpTransport::flush(Peer& peer) {
 
 bool TcpTransport::notify(Peer& peer, Kind kind) {
     const Connection::Sent sent = peer.connection->send(kind, {}, {});
-    if (!talks_) begin_to_talk();
+    if (!looks_.talks()) begin_to_talk();
     if (sent == Connection::Sent::broken) find_broken(peer);
     if (sent == Connection::Sent::sent && peer.connection->has_waiting() && !peer.watches_write) flush(peer);
     return sent != Connection::Sent::again;

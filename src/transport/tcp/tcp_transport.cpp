@@ -34,6 +34,9 @@ constexpr std::uint32_t kHotInARow = 8;
 constexpr std::uint32_t kFruitless = 1000;
 constexpr int kReadsAtAVisit = 4;
 
+constexpr std::string_view kReach = "check that its host can be reached and that no firewall stands between";
+constexpr std::string_view kSameVersion = "check that all ranks run the same Coppice";
+
 std::string_view why_it_ended(const tcp::Peer& peer) {
     return peer.error == 0 || peer.error == EPIPE ? "its process is gone" : std::strerror(peer.error);
 }
@@ -145,10 +148,12 @@ Result<void> TcpTransport::add_peer(Seat rank, std::span<const std::byte> addres
         case Incarnations::Is::right:
             break;
         case Incarnations::Is::earlier:
-            return fail(COPPICE_ERR_PEER_FAILED, "tcp: incarnation {} of rank {} is over", known->incarnation,
-                        rank.value);
+            return fail(COPPICE_ERR_PEER_FAILED, "tcp: incarnation {} of rank {} at {} is over", known->incarnation,
+                        rank.value, tcp::to_string(known->endpoints));
         case Incarnations::Is::later:
-            if (book_.has(rank)) return fail(COPPICE_ERR_INVALID_ARGUMENT, "tcp: rank {} was added twice", rank.value);
+            if (book_.has(rank))
+                return fail(COPPICE_ERR_INVALID_ARGUMENT, "tcp: rank {} at {} was added twice", rank.value,
+                            tcp::to_string(known->endpoints));
             forget(rank);  // an earlier one has connected, and was never added
     }
     incarnations_.set(rank, known->incarnation);
@@ -283,7 +288,7 @@ void TcpTransport::take_frames(Peer& peer) {
         if (parsed == Parsed::partial) break;
         if (parsed == Parsed::garbage) {
             ++counters_.garbage;
-            return break_link(peer, "it sent what no rank of this version sends");
+            return break_link(peer, "it sent what no rank of this version sends", kSameVersion);
         }
         take(peer, frame);
     }
@@ -357,12 +362,16 @@ void TcpTransport::find_broken(Peer& peer) {
     queue(peer);
 }
 
-void TcpTransport::break_link(Peer& peer, std::string_view why) {
+// Of a connection that was reset as soon as it stood the kernel knows no peer: then these are where that one listens.
+std::string TcpTransport::whereabouts(const Peer& peer) const {
+    if (peer.remote) return to_string(*peer.remote);
+    return book_.has(peer.rank) ? tcp::to_string(book_.endpoints_of(peer.rank)) : "an address that it did not tell";
+}
+
+void TcpTransport::break_link(Peer& peer, std::string_view why, std::string_view remedy) {
     if (!peer.departed && !peer.fenced)
-        last_error_ = fmt::format(
-            "tcp: the connection to rank {} at {} failed: {}; if that rank is alive, check that its host can be "
-            "reached and that no firewall stands between",
-            peer.rank.value, tcp::to_string(peer.remote), why);
+        last_error_ = fmt::format("tcp: the connection to rank {} at {} failed: {}; if that rank is alive, {}",
+                                  peer.rank.value, whereabouts(peer), why, remedy.empty() ? kReach : remedy);
     peer.failed = true;
     close(peer);
     queue(peer);

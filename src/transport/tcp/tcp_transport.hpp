@@ -129,7 +129,6 @@ class TcpTransport final : public Transport {
     void look_at_clock();
     void look_at_strangers(std::uint64_t now_ns);
     void begin_to_talk();
-    void look_in(std::uint64_t ns);
     void look_for_silence(std::uint64_t now_ns);
     void set_timer(std::uint64_t at_ns);
     void watch_attempt(Peer& peer);
@@ -143,7 +142,9 @@ class TcpTransport final : public Transport {
     void take(Peer& peer, const tcp::Frame& frame);
     void say_what_is_owed(Peer& peer);
     void find_broken(Peer& peer);
-    void break_link(Peer& peer, std::string_view why);
+    std::string whereabouts(const Peer& peer) const;
+    // An empty remedy: what lets a rank be reached.
+    void break_link(Peer& peer, std::string_view why, std::string_view remedy = {});
     void close(Peer& peer);
     void queue(Peer& peer) { attention_.queue(peer); }
     void attend_to(Peer& peer);
@@ -175,8 +176,7 @@ class TcpTransport final : public Transport {
     Incarnations incarnations_;
     std::vector<Peer*> connecting_;
     std::vector<Peer*> open_;
-    std::uint64_t next_look_ns_ = UINT64_MAX;  // for silence; never while no connection stands
-    bool talks_ = false;                       // something was to be sent since the last look
+    Looks looks_;  // for silence, at those
     Attention<Peer> attention_;
     bool is_batch_ = false;     // between begin_batch() and end_batch()
     std::vector<Peer*> batch_;  // to which something waits that was sent since

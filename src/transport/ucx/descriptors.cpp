@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -43,11 +44,26 @@ void close_in_children(int descriptor, bool is_set) {
 struct Outliving {
     std::mutex mutex;
     std::uint32_t workers = 0;
-    std::vector<int> numbers;
+    std::vector<Descriptors::Named> all;
 };
 Outliving& outliving() {
     static auto* const one = new Outliving;
     return *one;
+}
+
+// Many files have the same name, such as all epoll sets. The signal that O_ASYNC sends goes with the open file and not with its
+// number, and nobody is sent one without that flag. False: it has a signal of its own.
+constexpr int kMark = SIGURG;
+
+bool mark(int descriptor) {
+    const int flags = fcntl(descriptor, F_GETFL);
+    return flags >= 0 && (flags & O_ASYNC) == 0 && fcntl(descriptor, F_GETSIG) == 0 &&
+           fcntl(descriptor, F_SETSIG, kMark) == 0;
+}
+
+// False: it was not there.
+bool take_mark_from(int descriptor) {
+    return fcntl(descriptor, F_GETSIG) == kMark && fcntl(descriptor, F_SETSIG, 0) == 0;
 }
 
 void close_on_exec(int descriptor) {
@@ -77,7 +93,7 @@ void Descriptors::take_new(const std::vector<Named>& before) {
     const std::scoped_lock lock(outliving().mutex);
     ++outliving().workers;
     for (const auto& [descriptor, name] : made) {
-        all_.push_back(descriptor);
+        all_.push_back({descriptor, name});
         close_on_exec(descriptor);
         const bool is_set = name == kEpollSet;
         if (is_set) sets_.push_back(descriptor);
@@ -102,13 +118,13 @@ void Descriptors::forget() {
     if (all_.empty()) return;
     Outliving& others = outliving();
     const std::scoped_lock lock(others.mutex);
-    if (--others.workers == 0) {
-        std::ranges::for_each(others.numbers, process::forget_descriptor);
-        others.numbers.clear();
-    }
-    for (const int descriptor : all_) {
-        if (others.workers > 0) forgotten_.push_back({descriptor, name_of(descriptor)});
-        process::forget_descriptor(descriptor);
+    if (--others.workers == 0) all_.insert(all_.end(), others.all.begin(), others.all.end());
+    if (others.workers == 0) others.all.clear();
+    for (const Named& one : all_) {
+        // UCX may have closed it long ago, and somebody else have opened another file with its number.
+        if (const std::string name = name_of(one.number); !name.empty() && name != one.name) continue;
+        process::forget_descriptor(one.number);
+        forgotten_.push_back({one, mark(one.number)});
     }
     all_.clear();
     sets_.clear();
@@ -117,10 +133,12 @@ void Descriptors::forget() {
 void Descriptors::keep_shared() {
     Outliving& others = outliving();
     const std::scoped_lock lock(others.mutex);
-    for (const Named& one : forgotten_) {
-        if (others.workers == 0 || one.name.empty() || name_of(one.number) != one.name) continue;
+    for (const auto& [one, is_marked] : forgotten_) {
+        const bool is_it = name_of(one.number) == one.name && (!is_marked || take_mark_from(one.number));
+        // Its number may be that of another worker's, or of the library's own, by now.
+        if (others.workers == 0 || !is_it || process::is_own(one.number)) continue;
         close_in_children(one.number, one.name == kEpollSet);
-        others.numbers.push_back(one.number);
+        others.all.push_back(one);
     }
     forgotten_.clear();
 }

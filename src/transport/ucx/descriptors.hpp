@@ -40,9 +40,13 @@ class Descriptors {
     void bound_set_up() const;
 
   private:
-    std::vector<int> all_;
+    struct Forgotten {
+        Named one;
+        bool is_marked = false;  // so that another file with its number and name is told from it
+    };
+    std::vector<Named> all_;
     std::vector<int> sets_;  // the epoll sets of them
-    std::vector<Named> forgotten_;
+    std::vector<Forgotten> forgotten_;
 };
 
 }  // namespace coppice::transport::ucx

@@ -1,38 +1,25 @@
 #include "transport/ucx/silent_hosts.hpp"
 
 #include <fmt/format.h>
-#include <netdb.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <utility>
 
 #include "base/process.hpp"
+#include "transport/socket_end.hpp"
 
 namespace coppice::transport::ucx {
 namespace {
 
-bool is_asked_when_idle(int socket) {
-    int value = 0;
-    socklen_t length = sizeof value;
-    return getsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &value, &length) == 0 && value != 0;
-}
-
+// 0: it is no open socket.
 std::uint64_t cookie_of(int socket) {
     std::uint64_t cookie = 0;
     socklen_t length = sizeof cookie;
     return getsockopt(socket, SOL_SOCKET, SO_COOKIE, &cookie, &length) == 0 ? cookie : 0;
-}
-
-std::string peer_of(int socket) {
-    sockaddr_storage storage{};
-    auto* const name = reinterpret_cast<sockaddr*>(&storage);
-    socklen_t length = sizeof storage;
-    char text[NI_MAXHOST] = "its host";
-    if (getpeername(socket, name, &length) == 0)
-        getnameinfo(name, length, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
-    return text;
 }
 
 }  // namespace
@@ -42,7 +29,9 @@ SilentHosts::SilentHosts(int sleeps_on) : sleeps_on_(sleeps_on) {
     timer_ = process::open_own([] { return timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC); });
     epoll_event event{};
     event.events = EPOLLIN;
-    if (timer_ >= 0) epoll_ctl(sleeps_on_, EPOLL_CTL_ADD, timer_, &event);
+    if (timer_ >= 0 && epoll_ctl(sleeps_on_, EPOLL_CTL_ADD, timer_, &event) == 0) return;
+    wake_error_ = errno;
+    process::close_own(std::exchange(timer_, -1));
 }
 
 SilentHosts::~SilentHosts() {
@@ -68,19 +57,32 @@ SilentHosts::Found SilentHosts::look(std::uint64_t now_ns) {
     if (sleeps_on_ < 0) return found;
     for (Connection& one : connections_)
         one.is_seen = false;
-    process::for_each_member(sleeps_on_, [&](int set) {
-        process::for_each_member(set, [&](int socket) { look_at(socket, now_ns, found); });
-    });
+    found.is_blind = !look_at_all(now_ns, found);
+    if (found.is_blind) look_at_known(now_ns, found);
     std::erase_if(connections_, [](const Connection& one) { return !one.is_seen; });
     return found;
+}
+
+// False: not all of them could be read.
+bool SilentHosts::look_at_all(std::uint64_t now_ns, Found& found) {
+    bool all = true;
+    const bool sets = process::for_each_member(sleeps_on_, [&](int set) {
+        if (!process::for_each_member(set, [&](int socket) { look_at(socket, now_ns, found); })) all = false;
+    });
+    return sets && all;
+}
+
+void SilentHosts::look_at_known(std::uint64_t now_ns, Found& found) {
+    for (std::size_t at = 0; at < connections_.size(); ++at) {
+        const Connection& one = connections_[at];
+        if (!one.is_seen && one.cookie != 0 && cookie_of(one.socket) == one.cookie) look_at(one.socket, now_ns, found);
+    }
 }
 
 SilentHosts::Connection& SilentHosts::obtain(int socket) {
     const std::uint64_t cookie = cookie_of(socket);
     const auto known = std::ranges::find(connections_, socket, &Connection::socket);
     if (known != connections_.end() && known->cookie == cookie) return *known;
-    // UCX 1.13 has that for connections of its own making alone.
-    if (!is_asked_when_idle(socket)) ask_when_idle(socket);
     const Connection anew{.socket = socket, .cookie = cookie};
     return known != connections_.end() ? *known = anew : connections_.emplace_back(anew);
 }
@@ -88,13 +90,17 @@ SilentHosts::Connection& SilentHosts::obtain(int socket) {
 void SilentHosts::look_at(int socket, std::uint64_t now_ns, Found& found) {
     const Health health = health_of(socket);
     if (!health.stands) return;
+    // UCX 1.13 has the kernel ask on connections of its own making alone, and as seldom as its user likes. It may say so to the kernel
+    // after the connection stands.
+    ask_often_enough(socket);
     Connection& connection = obtain(socket);
     connection.is_seen = true;
     found.is_busy = found.is_busy || health.outstanding;
     found.leaves_us_open = found.leaves_us_open || (!health.outstanding && health.silence_ms >= Silence::kIdleMs);
     if (!connection.silence.lasts(health, now_ns)) return;
-    found.ended += fmt::format("{}nothing was heard of {} for {} ms", found.ended.empty() ? "" : ", ", peer_of(socket),
-                               health.silence_ms);
+    if (const auto peer = peer_end(socket))
+        found.lost.push_back(
+            {peer->ip, fmt::format("nothing was heard of {} for {} ms", to_string(*peer), health.silence_ms)});
     reset_at_close(socket);
     shutdown(socket, SHUT_RD);
 }

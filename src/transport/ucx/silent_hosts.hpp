@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/ip_addresses.hpp"
 #include "transport/silence.hpp"
 
 namespace coppice::transport::ucx {
@@ -22,14 +23,23 @@ class SilentHosts {
     SilentHosts& operator=(const SilentHosts&) = delete;
     ~SilentHosts();
 
+    // A host to which a connection was ended.
+    struct Lost {
+        IpAddress host;
+        std::string what;  // for people: "nothing was heard of 10.0.0.2:4000 for 3312 ms"
+    };
     struct Found {
         bool is_busy = false;         // something is yet to be acknowledged: to be looked at again after kLookNs
         bool leaves_us_open = false;  // a question of our kernel's, for so long that it should be sent something
-        std::string ended{};          // for people: which hosts; empty: no connection was ended
+        // New connections were not found, as the sets could not be read: those that are known were looked at alone.
+        bool is_blind = false;
+        std::vector<Lost> lost{};
     };
     Found look(std::uint64_t now_ns);
     // What a worker sleeps on is readable from then on, until the next look.
     void wake_at(std::uint64_t at_ns);
+    // Why wake_at() does nothing, where there is something to sleep on; 0: it works.
+    int wake_error() const { return wake_error_; }
 
   private:
     struct Connection {
@@ -39,10 +49,13 @@ class SilentHosts {
         Silence silence{Silence::Load::any};
     };
     Connection& obtain(int socket);
+    bool look_at_all(std::uint64_t now_ns, Found& found);
+    void look_at_known(std::uint64_t now_ns, Found& found);
     void look_at(int socket, std::uint64_t now_ns, Found& found);
 
     int sleeps_on_;
     int timer_ = -1;
+    int wake_error_ = 0;
     std::uint64_t timer_ns_ = UINT64_MAX;
     std::vector<Connection> connections_;
 };

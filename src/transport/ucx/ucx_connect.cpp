@@ -2,6 +2,7 @@
 // break. Messages are in ucx_transport.cpp.
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -68,10 +69,26 @@ UcxTransport::UcxTransport(const UcxOptions& options, ucx::Worker worker)
       worker_(std::move(worker)),
       silent_hosts_(worker_.over_rdma() ? -1 : worker_.sleeps_on()),
       open_memory_(worker_.context()) {
-    if (options.admitted && !options.admitted->everybody && !open_to_strangers().empty())
-        last_error_ = fmt::format("ucx: hosts that are not of the job can reach its listener: {}", open_to_strangers());
+    say_what_it_lacks(options.admitted && !options.admitted->everybody);
     for (std::uint16_t i = 0; i < kMaxKept; ++i)
         kept_free_[i] = i;
+}
+
+// Of what it does without. `is_closed`: its listener is to be closed to strangers.
+void UcxTransport::say_what_it_lacks(bool is_closed) {
+    const auto say = [this](const std::string& what) { last_error_ += (last_error_.empty() ? "ucx: " : "; ") + what; };
+    if (is_closed && !open_to_strangers().empty())
+        say(fmt::format("hosts that are not of the job can reach its listener: {}", open_to_strangers()));
+    if (worker_.over_rdma()) return;
+    if (worker_.sleeps_on() < 0)
+        say("UCX does not show its connections: a lost host is noticed when the kernel gives up, after minutes");
+    if (const int error = silent_hosts_.wake_error(); error != 0) {
+        capabilities_.arm_is_complete = false;
+        say(fmt::format(
+            "there is no timer that wakes a sleeping rank to look for lost hosts ({}; see 'ulimit -n'): it sleeps for "
+            "milliseconds at a time",
+            std::strerror(error)));
+    }
 }
 
 Result<void> UcxTransport::listen(const std::optional<HostAddresses>& host) {
@@ -194,7 +211,7 @@ bool UcxTransport::connect(Peer& peer) {
     peer.owes_slots = put_;
     connections_changed_ = true;
     connects_ = true;
-    if (!worker_.over_rdma()) next_look_ns_ = 0;
+    looks_.hasten(0);
     queue(peer);  // to greet it
     return true;
 }
@@ -251,7 +268,7 @@ bool UcxTransport::connected(Seat peer) const {
 
 bool UcxTransport::notify(Peer& peer, Kind kind, std::span<const std::byte> what, std::span<const std::byte> key,
                           std::uint32_t* in_flight) {
-    if (!talks_) [[unlikely]]
+    if (!looks_.talks()) [[unlikely]]
         begin_to_talk();
     const Prefix prefix{
         .token = own_token_, .from = self_.value, .kind = kind, .header_size = static_cast<std::uint16_t>(what.size())};
@@ -261,17 +278,28 @@ bool UcxTransport::notify(Peer& peer, Kind kind, std::span<const std::byte> what
     return false;
 }
 
+// What else is known of a connection that broke: of its own host alone.
+std::string UcxTransport::said_of(const Peer& peer) const {
+    std::string text;
+    const std::string complaint = ucx::Hush::take();
+    bool is_of_another = false;
+    for (const auto& [host, what] : lost_) {
+        const bool is_its_own = ucx::listens_at(peer.address, host);
+        if (is_its_own) text += "; " + what;
+        is_of_another = is_of_another || (!is_its_own && complaint.find(to_string(host)) != std::string::npos);
+    }
+    if (!complaint.empty() && !is_of_another) text += "; UCX says: " + complaint;
+    return text;
+}
+
 // Takes a note only: this is called from within UCX.
 void UcxTransport::break_link(Peer& peer, ucs_status_t status) {
     if (peer.link == Link::opening || peer.link == Link::open) peer.link = Link::broken;
-    if (!peer.failed && !peer.fenced && !peer.departed) {
-        const std::string complaint = ucx::Hush::take();
+    if (!peer.failed && !peer.fenced && !peer.departed)
         last_error_ = fmt::format(
-            "ucx: the connection to rank {} failed: {}{}{}{}{}; if that rank is alive, check that its host can be "
+            "ucx: the connection to rank {} failed: {}{}; if that rank is alive, check that its host can be "
             "reached over the devices in UCX_NET_DEVICES and that no firewall stands between",
-            peer.rank.value, ucx::library.ucs_status_string(status), ended_.empty() ? "" : "; ", ended_,
-            complaint.empty() ? "" : "; UCX says: ", complaint);
-    }
+            peer.rank.value, ucx::library.ucs_status_string(status), said_of(peer));
     peer.failed = true;
     queue(peer);
 }
@@ -312,8 +340,8 @@ void UcxTransport::close(Peer& peer) {
 // While anything is under way to a peer, that itself will tell.
 void UcxTransport::look_after_connections() {
     const std::uint64_t now = now_ns();
-    if (now < next_look_ns_) return;
-    next_look_ns_ = now + kPingInterval.value;
+    if (now < next_ping_ns_) return;
+    next_ping_ns_ = now + kPingInterval.value;
     for (auto& peer : peers_) {
         if (!peer) continue;
         if (peer->link == Link::open && peer->pending == 0) notify(*peer, Kind::ping);
@@ -324,20 +352,23 @@ void UcxTransport::look_after_connections() {
 }
 
 void UcxTransport::begin_to_talk() {
-    talks_ = true;
-    if (!worker_.over_rdma()) next_look_ns_ = std::min(next_look_ns_, now_ns() + Silence::kLookNs);
+    looks_.talk(now_ns());
 }
 
-// Those of UCX over TCP. Often while there is talk, or something to be acknowledged; seldom else.
+// Those of UCX over TCP.
 void UcxTransport::look_at_sockets() {
     const std::uint64_t now = now_ns();
-    if (now < next_look_ns_) return;
+    if (!looks_.is_due(now)) return;
+    looks_.begin();
     // UCX tries again with another socket, without telling.
     if (connects_) worker_.bound_set_up();
     connects_ = std::ranges::any_of(peers_, [](const auto& peer) { return peer && peer->link == Link::opening; });
-    talks_ = false;
     ucx::SilentHosts::Found found = silent_hosts_.look(now);
-    ended_ = std::move(found.ended);
+    lost_ = std::move(found.lost);
+    if (found.is_blind && !is_blind_)
+        last_error_ =
+            "ucx: new connections are not looked at, whether their hosts are lost: /proc/self/fdinfo can't be read";
+    is_blind_ = found.is_blind;
     bool is_connected = connects_;
     for (auto& peer : peers_) {
         if (!peer || peer->link != Link::open) continue;
@@ -345,8 +376,7 @@ void UcxTransport::look_at_sockets() {
         // UCX does not say whose connection it is.
         if (found.leaves_us_open && peer->pending == 0) notify(*peer, Kind::ping);
     }
-    const bool often = talks_ || connects_ || found.is_busy;
-    next_look_ns_ = is_connected ? now + (often ? Silence::kLookNs : Silence::kIdleLookNs) : UINT64_MAX;
+    looks_.end(now, is_connected, connects_ || found.is_busy || found.is_blind);
 }
 
 void UcxTransport::reap_closed() {

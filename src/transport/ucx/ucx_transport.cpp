@@ -40,7 +40,7 @@ SendStatus UcxTransport::post(Seat to, bool one_sided, std::span<const std::byte
         if (peer->link == Link::none && connect(*peer)) ++counters_.connections;
         if (peer->link != Link::opening && peer->link != Link::open) return SendStatus::failed;
     }
-    if (!talks_) [[unlikely]]
+    if (!looks_.talks()) [[unlikely]]
         begin_to_talk();
     if (peer->pending >= ucx::kMaxPending) return SendStatus::again;
     const bool put = one_sided && peer->theirs && peer->link == Link::open;
@@ -257,7 +257,7 @@ std::size_t UcxTransport::poll(Receiver& receiver) {
 
 int UcxTransport::arm() {
     if (!attention_.empty() || !closing_.empty() || !forgotten_.empty()) return -1;
-    if (!worker_.over_rdma()) silent_hosts_.wake_at(next_look_ns_);
+    if (!worker_.over_rdma()) silent_hosts_.wake_at(looks_.next_ns());
     const ucx::Hush hush;
     return worker_.arm();
 }
@@ -300,7 +300,7 @@ void UcxTransport::drain_slots(Peer& peer) {
 void UcxTransport::attend(Receiver& receiver) {
     if (std::exchange(connections_changed_, false)) {
         worker_.close_connections_on_exec();
-        if (!worker_.over_rdma()) next_look_ns_ = 0;
+        looks_.hasten(0);
     }
     attention_.attend([&](Peer& peer) { attend_to(peer, receiver); });
     reap_closed();

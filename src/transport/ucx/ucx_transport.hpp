@@ -136,6 +136,8 @@ class UcxTransport final : public Transport {
     SendStatus post(Seat to, bool one_sided, std::span<const std::byte> header, std::span<const std::byte> payload,
                     std::uint32_t* in_flight);
     void break_link(Peer& peer, ucs_status_t status);
+    void say_what_it_lacks(bool is_closed);
+    std::string said_of(const Peer& peer) const;
 
     static ucs_status_t on_message(void* argument, const void* header, size_t header_size, void* data, size_t size,
                                    const ucp_am_recv_param_t* param);
@@ -178,12 +180,13 @@ class UcxTransport final : public Transport {
     std::vector<std::unique_ptr<Peer>> peers_;      // by rank; null: never heard of, or forgotten
     std::vector<std::unique_ptr<Peer>> forgotten_;  // that UCX has yet to finish with
     Incarnations incarnations_;
-    std::uint64_t leave_until_ns_ = 0;  // 0: not leaving
-    std::uint64_t next_look_ns_ = 0;    // at connections
-    bool connects_ = false;             // while some may be opening
-    bool talks_ = false;                // something was to be sent since the last look at sockets
-    std::uint32_t polls_ = 0;           // that brought something
-    std::string ended_;                 // why the last look at sockets ended connections; empty: it did not
+    std::uint64_t leave_until_ns_ = 0;          // 0: not leaving
+    std::uint64_t next_ping_ns_ = 0;            // over RDMA
+    Looks looks_;                               // over TCP, at sockets
+    bool connects_ = false;                     // while some may be opening
+    bool is_blind_ = false;                     // the last look at sockets found no new ones
+    std::uint32_t polls_ = 0;                   // that brought something
+    std::vector<ucx::SilentHosts::Lost> lost_;  // that the last look at sockets found
     std::string last_error_;
     std::vector<std::byte> address_;
     std::array<void*, kMaxKept> kept_{};  // UCX's buffers, by Buffer − 1

@@ -1,5 +1,6 @@
 #include "transport/ucx/wire.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -126,6 +127,11 @@ Result<Address> unpack_address(Seat rank, std::span<const std::byte> address, bo
         if (!host) return damaged_address("ucx", rank);
     }
     return Address{envelope.incarnation, {worker.begin(), worker.end()}, std::move(host)};
+}
+
+bool listens_at(std::span<const std::byte> worker_address, const IpAddress& host) {
+    const auto ip = std::as_bytes(std::span(host.bytes)).first(host.version == 4 ? 4 : 16);
+    return std::ranges::search(worker_address, ip).begin() != worker_address.end();
 }
 
 }  // namespace coppice::transport::ucx

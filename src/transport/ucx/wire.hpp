@@ -96,4 +96,7 @@ struct Address {
 // releases, another setting of `put`, and damaged bytes: UCX itself would take those for what they are not.
 Result<Address> unpack_address(Seat rank, std::span<const std::byte> address, bool put = false);
 
+// Whether a worker with that address (UCX's own) listens there: UCX writes the IP addresses of its TCP devices as they are on the wire.
+bool listens_at(std::span<const std::byte> worker_address, const IpAddress& host);
+
 }  // namespace coppice::transport::ucx
