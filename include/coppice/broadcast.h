@@ -60,9 +60,12 @@ COPPICE_API coppice_status_t coppice_broadcast_nb(coppice_group_t* group, void* 
 
 /* The same, delivering a view of the memory in which the payload landed instead of a copy: no byte is copied at the
  * receivers. The caller
- *  - gives `payload` at the root; it is ignored elsewhere;
+ *  - gives `payload` at the root, and may use that memory again as soon as the request has ended: the root's view, too, is of the library's
+ *    memory. Memory of coppice_memory_allocate is viewed where it is, and not written to again. It is ignored elsewhere;
  *  - asks coppice_request_view for the view once the request has ended with COPPICE_OK, at the root too;
- *  - frees the request soon, which ends the view: one that is held for W further broadcasts holds them up. */
+ *  - frees the request soon, which ends the view: one that is held for W further broadcasts holds them up. Above COPPICE_EAGER bytes it
+ *    counts with its bytes against COPPICE_PAYLOAD_WINDOW until then, and so do the payloads behind it: a program that holds a view while it
+ *    broadcasts more bytes than that waits for itself. */
 COPPICE_API coppice_status_t coppice_broadcast_view_nb(coppice_group_t* group, const void* payload, size_t bytes,
                                                        uint32_t root, coppice_request_t** request);
 

@@ -10,7 +10,8 @@
  *  - No call ends the process, nor does anything that a peer or a stranger sends, but for UCX: it trusts those whom its
  *    filter lets through, and ends the process when its own RDMA device is taken down. UCX is what runs between hosts that
  *    have RDMA devices, unless COPPICE_TRANSPORT names others. docs/security.md says more.
- *  - Sizes are in bytes, times in nanoseconds, ranks are 0 … size−1 in their group.
+ *  - Sizes are in bytes, times in nanoseconds, ranks are 0 … size−1 in their group. The largest payload has 1 TiB
+ *    (coppice_group_info_t.max_payload).
  *  - Options structs begin with their own size. Zero-initialise them with their _INIT macro; a field left 0
  *    (or NULL) takes the value of its environment variable, else the default. Fields are only ever added at
  *    the end.

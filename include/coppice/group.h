@@ -100,8 +100,8 @@ typedef struct coppice_group_options {
     coppice_failure_fn on_failure;
     void* on_failure_argument;
 
-    /* "tree" (default): a tree and a correction. To compare: "ocg", "ccg", "fcg:F", gossip with a correction of its own; "bfb",
-     * a tree that is started anew around the dead. Also COPPICE_ALGORITHM; docs/corrections.md has what each promises. */
+    /* "tree" (default): a tree and a correction. To compare: "ocg", "ccg", "fcg:F", gossip with a correction of its own. Also
+     * COPPICE_ALGORITHM; docs/corrections.md has what each promises. */
     const char* algorithm;
 
     /* "auto" (default): ranks of one host publish their contributions; between hosts a binary tree, within each a star or, where there are
@@ -174,7 +174,8 @@ typedef struct coppice_group_info {
 
 COPPICE_API coppice_status_t coppice_group_query(const coppice_group_t* group, coppice_group_info_t* info);
 
-/* What this rank has done for the group so far, for measurements and tests. Those from `doorbells` to
+/* What this rank has done for the group so far, for measurements and tests. Asked less often than each 8 ms, it makes no progress;
+ * failure callbacks that are due run in it (docs/progress.md). Those from `doorbells` to
  * `registrations` are counted where the library drives the network device itself (verbs), and are 0 elsewhere. */
 typedef struct coppice_group_counts {
     size_t struct_size;     /* in: sizeof(coppice_group_counts_t) */

@@ -147,7 +147,8 @@ class Group {
         return status;
     }
 
-    // Zero copy; Request::take_view gives the payload. `payload` is the root's and ignored elsewhere.
+    // Zero copy; Request::take_view gives the payload. `payload` is the root's, who may use it again when the request has ended, and
+    // ignored elsewhere.
     Request broadcast_view_nb(std::span<const std::byte> payload, std::uint32_t root) {
         Request request;
         detail::throw_unless_ok(try_broadcast_view_nb(payload, root, request));

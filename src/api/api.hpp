@@ -12,7 +12,7 @@
 #include "coppice/coppice.h"
 #include "engine/context.hpp"
 #include "engine/group.hpp"
-#include "engine/tracing.hpp"
+#include "engine/requests/tracing.hpp"
 
 struct coppice_context {
     std::unique_ptr<coppice::engine::Context> engine;
@@ -105,7 +105,7 @@ inline engine::Group::FailureCallback callback_of(coppice_group* handle) {
 // A renewal has ended well: the caller gets the new group, once; none where it has left.
 inline void hand_over(engine::Request& request) {
     if (request.shrunk == nullptr) return;
-    auto successor = request.group->shrink().take_successor();
+    auto successor = request.group->take_successor();
     if (!successor) {
         request.shrunk = nullptr;
         return;

@@ -177,7 +177,8 @@ coppice_status_t coppice_request_wait(coppice_request_t* request, size_t* receiv
         engine::Group& group = *inner.group;
         engine::Context& context = group.context();
         const engine::Context::Visit visit(context);
-        api::TracedCall traced(context, "wait", engine::traced(inner), inner.capacity);
+        api::TracedCall traced(context, "wait", engine::traced(inner, group.core().around().trace().name),
+                               inner.capacity);
         Deadline deadline(context.clock(), timeout_ns);
         if (!context.wait(group, deadline, [&] { return group.peek(inner); }, {.request = &inner, .returns = true})) {
             const engine::Context::Turn turn(context);
@@ -204,10 +205,11 @@ coppice_status_t coppice_request_view(const coppice_request_t* request, const vo
                                  "coppice_broadcast_view_nb");
         }
         if (inner.state != engine::RequestState::done || inner.status != COPPICE_OK) {
+            inner.group->context().glance(*inner.group);
             return api::remember(COPPICE_ERR_INVALID_ARGUMENT,
                                  "coppice_request_view: the request has not ended well (yet)");
         }
-        if (inner.group->core().taken_for_dead()) {
+        if (inner.group->core().life().taken_for_dead()) {
             return api::remember(
                 COPPICE_ERR_FENCED,
                 "coppice_request_view: the others take this rank for dead, and its view's memory may be in use "

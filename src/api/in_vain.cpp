@@ -19,7 +19,8 @@ std::string seen_here(const engine::Group& group, const engine::Request& request
         if (seen.ended || seen.pid != getpid()) continue;
         const status::Report& report = seen.page.report;
         for (std::uint32_t i = 0; i < report.groups_count; ++i) {
-            if (report.groups[i].token != group.core().id().token || report.groups[i].epoch != group.epoch().value)
+            if (report.groups[i].token != group.core().around().id().token ||
+                report.groups[i].epoch != group.epoch().value)
                 continue;
             operation.group = i;
             return show::Reasons(all.pages).chain(seen, operation);

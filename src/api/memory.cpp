@@ -3,6 +3,17 @@
 
 using namespace coppice;
 
+namespace {
+
+// What was refused may be asked for again and again until it can be had. Under the guard.
+coppice_status_t outcome(const coppice_group& group, Result<void> done) {
+    if (done) return COPPICE_OK;
+    group.context->glance(*group.engine);
+    return api::given(std::move(done));
+}
+
+}  // namespace
+
 extern "C" {
 
 coppice_status_t coppice_memory_register(coppice_group_t* group, void* address, size_t bytes) {
@@ -18,8 +29,8 @@ coppice_status_t coppice_memory_register(coppice_group_t* group, void* address, 
     }
     return api::guarded([&] {
         const engine::Context::Guard guard(*group->context);
-        auto done = group->engine->broadcasts().register_memory(static_cast<const std::byte*>(address), bytes);
-        return done ? COPPICE_OK : api::remember(std::move(done.error()));
+        return outcome(*group,
+                       group->engine->broadcasts().register_memory(static_cast<const std::byte*>(address), bytes));
     });
 }
 
@@ -37,7 +48,7 @@ coppice_status_t coppice_memory_allocate(coppice_group_t* group, size_t bytes, v
         }
         const engine::Context::Guard guard(*group->context);
         auto allocated = group->engine->payloads().allocate(bytes);
-        if (!allocated) return api::remember(std::move(allocated.error()));
+        if (!allocated) return outcome(*group, tl::unexpected(std::move(allocated.error())));
         *memory = *allocated;
         return COPPICE_OK;
     });
@@ -48,8 +59,7 @@ coppice_status_t coppice_memory_free(coppice_group_t* group, void* memory) {
     if (memory == nullptr) return COPPICE_OK;
     return api::guarded([&] {
         const engine::Context::Guard guard(*group->context);
-        auto done = group->engine->payloads().give_back(static_cast<const std::byte*>(memory));
-        return done ? COPPICE_OK : api::remember(std::move(done.error()));
+        return outcome(*group, group->engine->payloads().give_back(static_cast<const std::byte*>(memory)));
     });
 }
 
@@ -57,8 +67,7 @@ coppice_status_t coppice_memory_deregister(coppice_group_t* group, void* address
     if (!api::is_group(group)) return api::no_group("coppice_memory_deregister", group);
     return api::guarded([&] {
         const engine::Context::Guard guard(*group->context);
-        auto done = group->engine->broadcasts().deregister_memory(static_cast<const std::byte*>(address));
-        return done ? COPPICE_OK : api::remember(std::move(done.error()));
+        return outcome(*group, group->engine->broadcasts().deregister_memory(static_cast<const std::byte*>(address)));
     });
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "api/api.hpp"
-#include "engine/tracing.hpp"
+#include "engine/requests/tracing.hpp"
 #include "trace/probes.hpp"
 
 namespace coppice::api {
@@ -25,7 +25,8 @@ class TracedCall {
 
     // The request by which the call waits, if it has begun.
     void is(const engine::Request& request) {
-        if (context_.trace() != nullptr && request.collective != nullptr) operation_ = engine::traced(request);
+        if (context_.trace() != nullptr && request.collective != nullptr)
+            operation_ = engine::traced(request, request.group->core().around().trace().name);
     }
     void is(const trace::Operation& operation) { operation_ = operation; }
     coppice_status_t ended(coppice_status_t status) {
@@ -45,7 +46,7 @@ class TracedCall {
 
 // What a call is before it has a request.
 inline trace::Operation named(const coppice_group& group, status::Kind kind) {
-    trace::Operation operation = engine::trace_name(group.engine->core());
+    trace::Operation operation = group.engine->core().around().trace().name;
     operation.kind = kind;
     return operation;
 }
@@ -53,7 +54,7 @@ inline trace::Operation named(const coppice_group& group, status::Kind kind) {
 // A non-blocking operation has begun.
 inline void trace_begin(engine::Context& context, engine::Request& request, std::uint64_t began_ns) {
     if (context.trace() != nullptr) [[unlikely]]
-        engine::trace_begin(*context.trace(), request, began_ns);
+        engine::trace_begin(request.group->core().around().trace(), request, began_ns);
 }
 inline std::uint64_t trace_time(const engine::Context& context) {
     return context.trace() != nullptr ? context.trace()->now_ns() : 0;

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "bootstrap/door/ticket.hpp"
 #include "bootstrap/launcher_connection.hpp"
 #include "bootstrap/launcher_environment.hpp"
 #include "bootstrap/launcher_protocol.hpp"
+#include "bootstrap/ticket.hpp"
 
 namespace coppice::bootstrap {
 

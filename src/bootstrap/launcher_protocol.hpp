@@ -134,7 +134,7 @@ struct MissingEntry {
 };
 
 // The largest body of `formed`, of a group that has numbers below `capacity`: it names each process twice at most, each member, and the
-// switches above the hosts of those that were members and of those that are (Birth in engine/joining/cards.hpp).
+// switches above the hosts of those that were members and of those that are (Birth in engine/newcomers/cards.hpp).
 inline constexpr std::size_t kMaxFormedPart = 2 * 12 + 28 + 2UL * (4 + 255);
 constexpr std::size_t max_formed_bytes(std::uint32_t capacity) {
     return kMaxBlob + std::size_t{capacity} * kMaxFormedPart;

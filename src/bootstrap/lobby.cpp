@@ -213,12 +213,24 @@ void Lobby::review() {
             } else if (all && has_members()) {
                 place.is_ready = true;
                 again = true;
-                Bytes body;
-                append(body, PersonBody{number, place.incarnation, place.serial});
-                for (std::uint32_t to = 0; to < places_.size(); ++to)
-                    if (places_[to].lives && places_[to].has_entered) send(to, FrameKind::ready, body);
+                tell_ready(number);
             }
         }
+    }
+}
+
+// All are told of it, and it of those that were before it: it may be a member before these are.
+void Lobby::tell_ready(std::uint32_t number) {
+    const auto tell = [this](std::uint32_t about, std::uint32_t to) {
+        Bytes body;
+        append(body, PersonBody{about, places_[about].incarnation, places_[about].serial});
+        send(to, FrameKind::ready, body);
+    };
+    for (std::uint32_t other = 0; other < places_.size(); ++other) {
+        const Place& place = places_[other];
+        if (!place.lives || !place.has_entered) continue;
+        tell(number, other);
+        if (other != number && place.is_ready && !place.is_member) tell(other, number);
     }
 }
 

@@ -96,6 +96,7 @@ class Lobby {
     void introduce(const Place& who, std::uint32_t to);
     void invite(std::uint32_t number);
     void review();
+    void tell_ready(std::uint32_t number);
     void go(std::uint32_t number);
     void send(std::uint32_t to, FrameKind kind, const Bytes& body);
 

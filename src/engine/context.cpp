@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/descriptor_table.hpp"
-#include "engine/tracing.hpp"
 
 namespace coppice::engine {
 namespace {
@@ -27,7 +26,7 @@ Result<std::unique_ptr<Context>> Context::create(SettingTexts texts, bool multip
     std::unique_ptr<Context> context(new Context(std::move(texts), std::move(*settings), multiple, platform));
     if (platform == nullptr) make_room_for_descriptors();  // before there are threads of the library's
     if (platform == nullptr && context->settings_.shows_status)
-        context->observation_ = Observation::make(context->clock_);
+        context->page_ = (context->observation_ = Observation::make(context->clock_)).get();
     if (platform == nullptr && !context->settings_.trace.empty()) {
         auto recorder = trace::Recorder::make(context->settings_.trace, context->clock_);
         if (!recorder) return tl::unexpected(std::move(recorder.error()));
@@ -77,7 +76,7 @@ void Context::warn_of_unregistered(std::string_view why) {
 void Context::attach(Group& group) {
     groups_.push_back(&group);
     if (trace_ != nullptr)
-        trace_->is_rank(group.members().self().value, group.members().ranks(), trace_name(group.core()));
+        trace_->is_rank(group.members().self().value, group.members().ranks(), group.core().around().trace().name);
     if (observation_ != nullptr) observation_->attach(group);
 }
 void Context::detach(Group& group) {
@@ -139,6 +138,15 @@ std::size_t Context::offer_progress() {
     }
     std::this_thread::yield();
     return 0;
+}
+
+void Context::glance(Group& group) {
+    const std::uint64_t now = clock_.now_ns();
+    if (now - std::exchange(glanced_ns_, now) < kGlancesApartNs) {
+        progress();
+    } else {
+        group.core().membership().tell_failures();
+    }
 }
 
 // ----------------------------------------------------------------------------------------------- the status page ---

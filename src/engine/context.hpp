@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/process.hpp"
 #include "base/shared_words.hpp"
+#include "engine/core/group_context.hpp"
 #include "engine/group.hpp"
 #include "engine/observation.hpp"
 #include "engine/platform.hpp"
@@ -19,11 +20,10 @@
 #include "engine/progress/progress_thread.hpp"
 #include "engine/progress/turn_lock.hpp"
 #include "engine/settings.hpp"
-#include "trace/recorder.hpp"
 
 namespace coppice::engine {
 
-class Context final : private Attended {
+class Context final : public GroupContext, private Attended {
   public:
     // `multiple`: several threads may call; a progress thread with callbacks implies it.
     // `platform`: null is this process's own; it outlives the context.
@@ -35,35 +35,28 @@ class Context final : private Attended {
     const Clock& clock() const override { return clock_; }
     Platform* platform() const { return platform_; }
 
-    void attach(Group& group);
+    void attach(Group& group) override;
     void detach(Group& group);
     bool has_groups() const { return groups_.size() > retired_.size(); }
-    // Takes an attached group that its caller has left, and keeps it while others need its answers.
-    void retire(std::unique_ptr<Group> group);
+    void retire(std::unique_ptr<Group> group) override;
 
     // Makes progress in all groups once, under the guard; how many things happened.
-    std::size_t progress();
+    std::size_t progress() override;
     // The same for a caller of one group: of the others now and then, because somebody may wait for what this rank owes there, in
     // order to come here.
     std::size_t progress(Group& group) {
         if (++rounds_ % kRoundsPerSweep == 0 && groups_.size() > 1) return progress();
         return group.progress();
     }
-    // The same for one that is about to sleep. Its rounds are few then, so what found no room, and beats, are not left to one in many, in whichever group.
+    // For a call that only asks, or that has to be made again: tells the group's caller of failures. Calls that come so often that
+    // the progress thread takes them for callers at work make the progress that they keep it from. Under the guard.
+    void glance(Group& group);
+    // The same as progress() for one that is about to sleep. Its rounds are few then, so what found no room, and beats, are not left to one in many, in whichever group.
     std::size_t progress_before_sleep(Group& group);
     // The same for a thread that has nothing else in mind: it lets those pass that want something of a group, and does
     // nothing while another thread makes progress anyway.
     std::size_t offer_progress();
 
-    // Whether functions of the application may be called now: always but on the progress thread, unless the application
-    // has asked for that. Under the guard.
-    bool may_call_back() const { return !on_thread_ || settings_.progress_thread == ProgressMode::with_callbacks; }
-
-    // The progress thread makes progress where callers stay away. In this order, because without the guard `thread_` may be read only
-    // where it stays what create() has made it.
-    bool is_attended() const { return settings_.progress_thread != ProgressMode::none && thread_ != nullptr; }
-    // Something stays with this rank for its caller's next call: the thread is to see soon that there is none. Only where is_attended().
-    void watch_closely() { thread_->watch_closely(); }
     // Whether the calling thread is the progress thread, in a callback.
     static bool is_progress_thread();
     // What the progress thread did for this context. Under the guard.
@@ -74,13 +67,6 @@ class Context final : private Attended {
     };
     const Duty& duty() const { return duty_; }
 
-    // The status page, if there is one: looked at often, written when there is reason to. Under the guard.
-    void observe() {
-        if (observation_ != nullptr) observation_->look();
-    }
-    void note_change() {
-        if (observation_ != nullptr) observation_->note_change();
-    }
     // Ranks of a group are on a host of that name. Under the guard.
     void note_host(std::string_view name) {
         if (observation_ != nullptr) observation_->add_host(name);
@@ -91,10 +77,7 @@ class Context final : private Attended {
     }
     // Of the status page. −1: there is none.
     int page_descriptor() const { return observation_ != nullptr ? observation_->page_descriptor() : -1; }
-    // Large payloads go in messages that would be read: tells people so, the first time. Under the guard.
-    void warn_of_unregistered(std::string_view why);
-    // Null: nothing is traced. Used under the guard.
-    trace::Recorder* trace() const { return trace_.get(); }
+    void warn_of_unregistered(std::string_view why) override;
     // While one lives, a group is being made. Its caller waits in an exchange that knows nothing of other groups, so the progress
     // thread makes progress in these; where there is none otherwise, for so long.
     class Creation {
@@ -247,6 +230,8 @@ class Context final : private Attended {
     static constexpr std::uint32_t kRoundsPerSweep = 16;
     static constexpr std::uint32_t kRoundsPerClock = 8;
     static constexpr std::uint32_t kRoundsPerWatch = 1024;
+    // Of two glances that lie further apart the progress thread sees that nobody makes progress between them.
+    static constexpr std::uint64_t kGlancesApartNs = 2 * ProgressThread::kLongTickNs;
     // How long the progress thread sleeps at most: where every event wakes it (this is for what nobody has thought of), where
     // some don't, and where something waits for room.
     static constexpr std::uint64_t kLongestSleepNs = 1'000'000'000;
@@ -254,8 +239,8 @@ class Context final : private Attended {
     static constexpr std::uint64_t kLongestPauseNs = 1'000'000;
 
     Context(SettingTexts texts, Settings settings, bool multiple, Platform* platform)
-        : platform_(platform),
-          clock_(platform != nullptr ? platform->clock() : real_clock()),
+        : GroupContext(platform != nullptr ? platform->clock() : real_clock(), settings.progress_thread),
+          platform_(platform),
           texts_(std::move(texts)),
           settings_(std::move(settings)),
           multiple_(multiple) {}
@@ -280,22 +265,24 @@ class Context final : private Attended {
 
     process::Use use_;
     Platform* platform_;
-    const Clock& clock_;
     SettingTexts texts_;
     Settings settings_;
     bool multiple_;
     BiasedLock lock_;
-    TurnLock turns_;                    // of several calling threads
-    ProgressThread* thread_ = nullptr;  // null: none looks after this context. Changed under the guard
-    std::uint32_t creations_ = 0;       // under way
-    std::uint32_t rounds_ = 0;          // of progress(group)
-    bool on_thread_ = false;            // the progress thread is inside
+    TurnLock turns_;                // of several calling threads
+    std::uint32_t creations_ = 0;   // under way
+    std::uint32_t rounds_ = 0;      // of progress(group)
+    std::uint64_t glanced_ns_ = 0;  // when the last glance() was
     bool has_warned_ = false;
     Duty duty_;
-    std::unique_ptr<trace::Recorder> trace_;    // null: there is no trace
     std::unique_ptr<Observation> observation_;  // null: there is no status page
     std::vector<Group*> groups_;                // the retired ones, too
     std::vector<std::unique_ptr<Group>> retired_;
 };
+
+// Groups are in no other.
+inline Context& Group::context() const {
+    return static_cast<Context&>(core_.around().context());
+}
 
 }  // namespace coppice::engine

@@ -20,7 +20,7 @@ class Directory {
     std::uint32_t capacity() const { return static_cast<std::uint32_t>(incarnations_.size()); }
     // Whether the seat's process is that one: so many have had the seat before it.
     bool has(Seat seat, std::uint32_t incarnation) const { return incarnations_[seat.value] == incarnation; }
-    // Of its transports (greeting.hpp); empty where nobody may join, or the seat is free.
+    // Of its transports (wire/address_list.hpp); empty where nobody may join, or the seat is free.
     std::span<const std::byte> addresses(Seat seat) const {
         if (seat.value >= addresses_.size()) return {};
         return addresses_[seat.value];

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "engine/tracing.hpp"
+#include "engine/requests/tracing.hpp"
 
 namespace coppice::engine {
 
@@ -25,8 +25,8 @@ Group::Group(Core::Parts parts, Plan plan, std::shared_ptr<bool> established)
       payloads_(core_, window_),
       broadcasts_(core_, window_, revocation_, payloads_, std::move(plan)),
       agreement_(core_),
-      shrink_(core_, agreement_, std::move(established)),
-      pool_(static_cast<std::uint32_t>(core_.settings().requests())) {
+      shrink_(core_, agreement_, *this, std::move(established)),
+      pool_(static_cast<std::uint32_t>(core_.around().settings().requests())) {
     const auto add = [this](Collective& collective, Channel channel) { core_.add(collective, {&channel, 1}); };
     add(shrink_, Channel::succession);
     add(window_, Channel::window);
@@ -39,7 +39,7 @@ Group::Group(Core::Parts parts, Plan plan, std::shared_ptr<bool> established)
 }
 
 Group::~Group() {
-    TransportSet& transport_set = *core_.router().transport_set();
+    TransportSet& transport_set = *core_.around().router().transport_set();
     if (transport_set.users() == 0) transport_set.end();
     core_.close();
 }
@@ -52,26 +52,39 @@ void Group::finish(Request& request) {
 
 TransportSet::Armed Group::arm(bool listens) {
     window_.before_sleep();
-    const TransportSet::Armed armed = core_.router().transport_set()->arm();
-    if ((listens || owes_summary()) && core_.publishing()) core_.board()->listen();
+    const TransportSet::Armed armed = core_.around().router().transport_set()->arm();
+    if ((listens || owes_summary()) && core_.local_peers().publishing()) core_.local_peers().board()->listen();
     return armed;
 }
 
+void Group::make(Core::Parts parts, Plan plan, std::shared_ptr<bool> established, std::span<const Rank> dead) {
+    successor_ = std::make_unique<Group>(std::move(parts), std::move(plan), std::move(established));
+    successor_->start_with_failed({}, dead);
+    core_.around().context().attach(*successor_);
+}
+
+// The others have made it with this rank, which does not take part in it.
+void Group::drop_successor() {
+    if (!successor_) return;
+    successor_->abandon();
+    core_.around().context().retire(std::move(successor_));
+}
+
 void Group::retire() {
-    shrink_.drop_successor();
+    drop_successor();
     core_.retire();
 }
 
 bool Group::may_go() const {
-    return core_.router().transport_set()->users() == 0 || core_.quiet();
+    return core_.around().router().transport_set()->users() == 0 || core_.quiet();
 }
 
 std::uint64_t Group::garbage() const {
-    return core_.garbage() + counters().garbage;
+    return core_.news().garbage() + counters().garbage;
 }
 
 std::uint64_t Group::refused() const {
-    return core_.refused() + counters().refused;
+    return core_.news().refused() + counters().refused;
 }
 
 std::uint32_t Group::connections() const {
@@ -86,8 +99,8 @@ std::string Group::transports() const {
         to.append(what);
     };
     for (std::uint32_t peer = 0; peer < core_.members().ranks(); ++peer) {
-        const Link link = core_.router().to(Rank(peer));
-        if (!link || !core_.router().is_wired(Rank(peer)) || Rank(peer) == core_.members().self()) continue;
+        const Link link = core_.around().router().to(Rank(peer));
+        if (!link || !core_.around().router().is_wired(Rank(peer)) || Rank(peer) == core_.members().self()) continue;
         const bool same_host = link.within_host() || core_.members().node_of(Rank(peer)) == core_.members().own_node();
         add(same_host ? within : between, link.description());
     }
@@ -100,7 +113,7 @@ std::string Group::transports() const {
 
 transport::Counters Group::counters() const {
     transport::Counters sum;
-    for (const auto& wire : core_.router().wires())
+    for (const auto& wire : core_.around().router().wires())
         sum += wire->counters();
     return sum;
 }

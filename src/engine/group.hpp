@@ -1,6 +1,6 @@
 // A group at one rank: its core and its collectives, and what callers want of them.
 //
-// To add a collective: a folder in collectives/, a channel (core/channel.hpp), and its lines here, in the constructor and, if it
+// To add a collective: a folder in collectives/, a channel (wire/channel.hpp), and its lines here, in the constructor and, if it
 // needs memory of the host, in host_regions().
 #pragma once
 
@@ -18,6 +18,7 @@
 #include "engine/collectives/payload/payloads.hpp"
 #include "engine/collectives/revocation/revocation.hpp"
 #include "engine/collectives/shrink/shrink.hpp"
+#include "engine/collectives/shrink/successors.hpp"
 #include "engine/collectives/window/window.hpp"
 #include "engine/core/core.hpp"
 #include "engine/requests/request_pool.hpp"
@@ -26,9 +27,11 @@
 
 namespace coppice::engine {
 
-class Group final {
+class Context;
+
+class Group final : private Successors {
   public:
-    using FailureCallback = Core::FailureCallback;
+    using FailureCallback = engine::FailureCallback;
     using Care = Core::Care;
 
     // What the collectives need of the memory that each rank of a host shows to the others. It is made once for a group and all
@@ -91,25 +94,27 @@ class Group final {
     bool owes_summary() const { return agreement_.owes_summary(); }
     std::uint64_t next_timer_ns() const { return core_.next_timer_ns(); }
     bool waits_for_room() const { return core_.waits_for_room(); }
-    bool timer_is_due() const { return core_.timer_is_due(); }
+    bool timer_is_due() const { return core_.membership().timer_is_due(); }
     // Ranks of a host publish without waking anybody.
     std::uint64_t longest_sleep_ns(int descriptor) const {
-        return descriptor < 0 || core_.publishing() ? transport::Idle::kLongestSleepNs
-                                                    : transport::Idle::kLongestWatchedSleepNs;
+        return descriptor < 0 || core_.local_peers().publishing() ? transport::Idle::kLongestSleepNs
+                                                                  : transport::Idle::kLongestWatchedSleepNs;
     }
-    std::uint32_t ranks_per_core() const { return core_.ranks_per_core(); }
+    std::uint32_t ranks_per_core() const { return core_.around().ranks_per_core(); }
 
     // --- the end
     // True when nothing of this group is waited for by anybody any more: call with progress() until it is, then depart.
     bool drained() { return core_.drained(); }
     // What drained() is waiting for.
-    std::string leaving_waits_for() const { return core_.leaving_waits_for(); }
+    std::string leaving_waits_for() const { return core_.leaving().waits_for(); }
     // Leaves without waiting: the others are told to count this rank as failed.
-    void abandon() { core_.abandon(!shrink_.is_settled()); }
+    void abandon() { core_.leaving().abandon(!shrink_.is_settled()); }
     // For one that its caller has left: what abandon() has put off.
     void go_on_leaving() { core_.go_on_leaving(!shrink_.is_settled()); }
     // Tells the peers that this rank leaves in peace. True when that has left.
-    bool depart() { return core_.depart(!shrink_.is_settled()); }
+    bool depart() { return core_.leaving().depart(!shrink_.is_settled()); }
+    // The group that a renewal has made of this one, once: it makes progress already. Null: none was made, or it was taken.
+    std::unique_ptr<Group> take_successor() { return std::move(successor_); }
     // The caller has left this group (drained and departed, or abandoned it). From now on it only answers.
     void retire();
     // After that: whether nobody needs its answers, and no transport its memory.
@@ -118,16 +123,17 @@ class Group final {
     void claim(FailureCallback on_failure) { core_.claim(std::move(on_failure)); }
     // Ranks that died before the group was formed, ascending: those of which everybody knows that, and others.
     void start_with_failed(std::span<const Rank> known_to_all, std::span<const Rank> others) {
-        core_.start_with_failed(known_to_all, others);
+        core_.membership().start_with_failed(known_to_all, others);
     }
 
     // --- what is asked about it
-    Context& context() const { return core_.context(); }
+    // Defined with it, in context.hpp.
+    Context& context() const;
     const Members& members() const { return core_.members(); }
-    const Settings& settings() const { return core_.settings(); }
+    const Settings& settings() const { return core_.around().settings(); }
     std::uint64_t garbage() const;
     std::uint64_t refused() const;
-    Epoch epoch() const { return core_.id().epoch; }
+    Epoch epoch() const { return core_.around().id().epoch; }
     std::uint32_t connections() const;
     // Leaf switches by which broadcasts go; 0 where hosts stand in the order of their ranks.
     std::uint32_t leaves() const { return broadcasts_.leaves(); }
@@ -141,6 +147,10 @@ class Group final {
     const Payloads& payloads() const { return payloads_; }
 
   private:
+    void make(Core::Parts parts, Plan plan, std::shared_ptr<bool> established, std::span<const Rank> dead) override;
+    bool has_one() const override { return successor_ != nullptr; }
+    void drop_successor();
+
     Core core_;
     Revocation revocation_;
     Window window_;
@@ -148,6 +158,7 @@ class Group final {
     Broadcasts broadcasts_;
     Agreement agreement_;
     Barrier barrier_{agreement_};
+    std::unique_ptr<Group> successor_;  // made, and not taken yet
     Shrink shrink_;
     RequestPool pool_;
 };

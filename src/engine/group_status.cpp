@@ -7,8 +7,8 @@ namespace coppice::engine {
 
 void Group::show_facts(status::Group& to) const {
     const Members& members = core_.members();
-    to.token = core_.id().token;
-    to.epoch = core_.id().epoch.value;
+    to.token = core_.around().id().token;
+    to.epoch = core_.around().id().epoch.value;
     to.rank = members.self().value;
     to.size = members.ranks();
     to.hosts = members.nodes();
@@ -21,9 +21,9 @@ void Group::show_facts(status::Group& to) const {
 void Group::show(status::Group& to) const {
     const Members& members = core_.members();
     to.leader = members.leader(members.own_node()).value_or(members.self()).value;
-    to.standing = core_.fenced()              ? status::Standing::fenced
+    to.standing = core_.life().fenced()       ? status::Standing::fenced
                   : shrink_.has_lost_quorum() ? status::Standing::without_quorum
-                  : core_.revoked()           ? status::Standing::revoked
+                  : core_.life().revoked()    ? status::Standing::revoked
                                               : status::Standing::member;
     const auto failed = members.failed_ranks();
     to.failed = static_cast<std::uint32_t>(failed.size());
@@ -37,8 +37,8 @@ void Group::show(status::Group& to) const {
     to.counters = {.sends = now.sends,
                    .writes = now.writes,
                    .received = now.received,
-                   .garbage = core_.garbage() + now.garbage,
-                   .refused = core_.refused() + now.refused,
+                   .garbage = core_.news().garbage() + now.garbage,
+                   .refused = core_.news().refused() + now.refused,
                    .connections = now.connections,
                    .chunks = payloads.taken,
                    .chunks_damaged = payloads.damaged,
@@ -64,7 +64,7 @@ void Group::show_unbegun(status::Operation& to) const {
             return agreement_.show_holders(to.waits);
         case status::Kind::leaving:
             to.begun = 1;
-            return core_.show_leaving(to.waits);
+            return core_.leaving().show(to.waits);
         case status::Kind::renewal:
         case status::Kind::creation:
         case status::Kind::none:

@@ -16,13 +16,13 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "engine/core/group_context.hpp"
 #include "engine/requests/request.hpp"
 #include "status/kept_pages.hpp"
 #include "status/own_page.hpp"
 
 namespace coppice::engine {
 
-class Context;
 class Group;
 
 // What a caller waits for: an operation of a request that has begun, or one that has found no room to begin.
@@ -33,7 +33,7 @@ struct Awaited {
     bool returns = false;  // its caller has the request, and may wait for it again
 };
 
-class Observation {
+class Observation final : public StatusPage {
   public:
     // Null where there can be none: says so once, on standard error. The program does not depend on it.
     static std::unique_ptr<Observation> make(const Clock& clock);
@@ -68,19 +68,13 @@ class Observation {
     }
     int page_descriptor() const { return page_->descriptor(); }
 
-    void note_change() { changed_ = true; }
-    // Often: writes a report if there is reason to.
-    void look() {
-        if (changed_ || ++looks_ % kLooksPerClock == 0) refresh();
-    }
-    void refresh();
+    void refresh() override;
 
   private:
     static constexpr std::uint64_t kPatienceNs = 1'000'000;
     static constexpr std::uint64_t kRefreshNs = 100'000'000;
     // Who waited for a request so lately still waits for it: such a caller may be without a processor between two waits.
     static constexpr std::uint64_t kLatelyNs = 100'000'000;
-    static constexpr std::uint32_t kLooksPerClock = 16;
     static constexpr std::size_t kMostKept = 8;
 
     Observation(const Clock& clock, std::unique_ptr<status::OwnPage> page) : clock_(clock), page_(std::move(page)) {}
@@ -107,8 +101,6 @@ class Observation {
     std::uint32_t creations_ = 0;   // under way
     std::uint64_t creating_since_ns_ = 0;
     std::uint64_t written_ns_ = 0;
-    std::uint32_t looks_ = 0;
-    bool changed_ = false;
 };
 
 }  // namespace coppice::engine

@@ -9,8 +9,8 @@
 
 #include "base/duration.hpp"
 #include "bootstrap/choose.hpp"
-#include "engine/collectives/agreement/agreements.hpp"
-#include "engine/collectives/payload/descriptor.hpp"
+#include "engine/wire/descriptor.hpp"
+#include "protocol/names.hpp"
 #include "topology/switch_path.hpp"
 #include "transport/faults.hpp"
 #include "transport/idle.hpp"
@@ -20,9 +20,7 @@ namespace {
 
 constexpr std::array kSettings{
     SettingInfo{"COPPICE_ALGORITHM", "tree",
-                "tree; to compare ocg, ccg or fcg:F: gossip with a correction of its own, :R:rounds for its length; "
-                "gos: gossip alone, may leave ranks out; bfb: a tree begun anew around the dead; big: the binomial "
-                "graph"},
+                "tree; to compare ocg, ccg or fcg:F: gossip with a correction of its own, :R:rounds for its length"},
     SettingInfo{"COPPICE_TREE", "auto",
                 "auto (star up to 16 positions, then binomial), binomial, kary:K, lame:K, optimal[:O,L], chain or "
                 "star; :inorder, with kary also :heap, to compare"},
@@ -117,8 +115,12 @@ constexpr std::array kSettings{
                 "a file name: each process writes what its operations do to FILE.HOST.PID, which Perfetto opens and "
                 "coppice-trace joins; empty: none"},
     SettingInfo{"COPPICE_FAULTS", "",
-                "faults to inject, for tests: kill-after:N, kill-at-chunk:N, damage:N, delay:..."},
+                "faults to inject, for tests: kill-after:N, kill-at-chunk:N, kill-at-fill:N, damage:N, delay:..."},
 };
+
+static_assert(std::ranges::find(kSettings, "COPPICE_CORRECTION", &SettingInfo::variable)->default_value ==
+                  protocol::kDefaultCorrection,
+              "coppice-sim takes what groups take");
 
 constexpr std::array<std::string_view, 9> kLauncherVariables{
     "COPPICE_RANK",        "COPPICE_SIZE",        "COPPICE_LAUNCHER",    "COPPICE_LOCAL_RANK", "COPPICE_LOCAL_SIZE",
@@ -369,7 +371,7 @@ Result<Settings> parse(const SettingTexts& texts) {
     }
 
     auto correction = protocol::parse_correction(texts.text("COPPICE_CORRECTION"));
-    if (!correction) return bad_value(texts, "COPPICE_CORRECTION", correction.error());
+    if (!correction) return bad_value(texts, "COPPICE_CORRECTION", "one that groups have: " + correction.error());
     settings.correction = *correction;
     if (texts.text("COPPICE_CORRECTION_START") != "auto") {
         settings.correction_start_ns = duration_ns(texts, "COPPICE_CORRECTION_START");

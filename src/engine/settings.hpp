@@ -15,7 +15,7 @@
 
 #include "base/error.hpp"
 #include "base/setting.hpp"
-#include "engine/collectives/broadcast/machine.hpp"
+#include "engine/algorithm.hpp"
 #include "engine/measured_levels.hpp"
 #include "protocol/agreement/agreement_tree.hpp"
 #include "protocol/agreement/rebalance.hpp"
@@ -30,6 +30,9 @@ class Witness;
 }
 
 namespace coppice::engine {
+
+// The largest group. Tables of all ranks, a few dozen bytes for each, are what every member has to have.
+inline constexpr std::uint32_t kMostRanks = 1U << 20;
 
 // The engine's settings, and those of the transports that are compiled in.
 std::span<const SettingInfo> known_settings();

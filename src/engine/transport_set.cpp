@@ -8,7 +8,7 @@
 #include "base/process.hpp"
 #include "engine/addresses/copying.hpp"
 #include "engine/addresses/unwired.hpp"
-#include "engine/joining/introductions.hpp"
+#include "engine/newcomers/introductions.hpp"
 
 namespace coppice::engine {
 namespace {
@@ -52,7 +52,7 @@ void TransportSet::heed(std::unique_ptr<bootstrap::Reports> reports) {
 
 void TransportSet::copy_by(std::unique_ptr<Copying> copying) {
     copying_ = std::move(copying);
-    unwired_ = std::make_unique<Unwired>(*this);
+    unwired_ = std::make_unique<Unwired>(*this, *copying_);
 }
 
 bool TransportSet::is_over(Seat peer) const {

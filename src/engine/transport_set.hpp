@@ -16,9 +16,9 @@
 #include "base/words.hpp"
 #include "bootstrap/presence.hpp"
 #include "bootstrap/reports.hpp"
-#include "engine/core/lineage.hpp"
-#include "engine/core/wire.hpp"
-#include "engine/directory.hpp"
+#include "engine/lineage.hpp"
+#include "engine/seats.hpp"
+#include "engine/wire/wire.hpp"
 #include "transport/host_memory.hpp"
 #include "transport/transport.hpp"
 
@@ -44,7 +44,8 @@ class SetUser : public transport::Receiver {
     virtual void transports_end() = 0;
 };
 
-class TransportSet final : private transport::Receiver {
+// A receiver first: so its messages need no other address of it.
+class TransportSet final : private transport::Receiver, public Seats {
   public:
     explicit TransportSet(std::uint32_t capacity);
     TransportSet(const TransportSet&) = delete;
@@ -54,46 +55,37 @@ class TransportSet final : private transport::Receiver {
     // --- when the first group is formed
     // Takes a transport; returns its index for route().
     std::uint8_t add(std::unique_ptr<transport::Transport> wire);
-    void route(Seat peer, std::uint8_t index) { route_[peer.value] = index; }
+    void route(Seat peer, std::uint8_t index) override { route_[peer.value] = index; }
     // Of ranks whose addresses are copied from others: to() leads to where they are wanted, until then. Before leave_unwired().
     void copy_by(std::unique_ptr<Copying> copying);
     // Null: all were wired at the start.
     Copying* copying() const { return copying_.get(); }
     void leave_unwired(Seat peer) { route_[peer.value] = kUnwired; }
-    bool is_wired(Seat peer) const { return route_[peer.value] < wires_.size(); }
-    // Its process has failed, has left in peace or is fenced by all groups here.
-    bool is_over(Seat peer) const;
-    // Whose boards the groups of a host have; null where they have none. It is one of the transports, or inside of one.
+    bool is_wired(Seat peer) const override { return route_[peer.value] < wires_.size(); }
+    bool is_over(Seat peer) const override;
+    // One of the transports, or inside of one.
     void share_host_memory(transport::HostMemory* host_memory) { host_memory_ = host_memory; }
     // Null: none are injected.
     void plant(std::shared_ptr<transport::MessageCount> faults) { faults_ = std::move(faults); }
 
-    transport::Transport* to(Seat peer) const {
+    transport::Transport* to(Seat peer) const override {
         const std::uint8_t index = route_[peer.value];
         if (index < wires_.size()) [[likely]]
             return wires_[index].get();
         return index == kUnwired ? unwired_.get() : nullptr;
     }
-    std::span<const std::unique_ptr<transport::Transport>> wires() const { return wires_; }
-    transport::HostMemory* host_memory() const { return host_memory_; }
+    std::span<const std::unique_ptr<transport::Transport>> wires() const override { return wires_; }
+    transport::HostMemory* host_memory() const override { return host_memory_; }
     const std::shared_ptr<transport::MessageCount>& faults() const { return faults_; }
 
     // --- seats
-    std::uint32_t capacity() const { return directory_.capacity(); }
+    std::uint32_t capacity() const override { return directory_.capacity(); }
     // The number of no seat: to() leads nowhere.
     Seat nowhere() const { return Seat(capacity()); }
-    // Which process has which.
-    Directory& directory() { return directory_; }
+    Directory& directory() override { return directory_; }
     const Directory& directory() const { return directory_; }
-    // Takes the seat from its process, so that another one may have it (wiring.hpp): what was known of the earlier one's end, kept of
-    // what it sent, or owed to it, counts for nobody any more. It need not have ended, but nothing of it is delivered any more.
-    // False, and nothing is done, while a group here is not done with that rank, or one is being made in which it may be well.
-    // Not from within poll().
-    // `ended`: its process is known to have ended, so that it can't be well in a group that is being made.
-    enum class Ended : std::uint8_t { perhaps, certainly };
-    bool vacate(Seat seat, Ended ended = Ended::perhaps);
-    // A witness has seen the end of the process that has the seat: groups here learn of it, if they have not.
-    void note_end(Seat seat);
+    bool vacate(Seat seat, Ended ended = Ended::perhaps) override;
+    void note_end(Seat seat) override;
     // From now on what a launcher says of deaths is heeded, of the first processes of the seats with these numbers.
     void heed(std::unique_ptr<bootstrap::Reports> reports);
     bool heeds_reports() const { return reports_ != nullptr; }
@@ -148,9 +140,7 @@ class TransportSet final : private transport::Receiver {
     // A group takes the rank for dead. Once all groups are done with it, and none is being made in which it may be well, nothing
     // of it is delivered any more, to any of them, and it is told, where its transport can.
     void fence(Seat peer);
-    // Its process says nothing in any group: it counts as ended, in all that are here and to come, and is told so, where its
-    // transport can. From within a group's progress.
-    void take_for_dead(Seat peer);
+    void take_for_dead(Seat peer) override;
     // To be called when `from` has sent a message of `group`, in which this rank takes it for dead. Where it is not cut off yet, it is sent the
     // notice that rank `itself`, its own, has failed: in a renewal it would wait for this rank for ever.
     void answer_one_to_fence(Seat from, const GroupId& group, Rank itself);

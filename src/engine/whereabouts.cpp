@@ -7,8 +7,8 @@
 #include <cstdlib>
 
 #include "base/host.hpp"
-#include "engine/formation/greeting.hpp"
 #include "engine/read_network.hpp"
+#include "engine/wire/address_list.hpp"
 #include "topology/switch_path.hpp"
 
 namespace coppice::engine {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/formation/greeting.hpp"
+#include "engine/wire/address_list.hpp"
 
 namespace coppice::engine {
 namespace {
@@ -23,20 +23,20 @@ std::string names_between_hosts(const Settings& settings) {
 
 }  // namespace
 
-Result<void> wire_peer(TransportSet& transport_set, const Settings& settings, std::string_view own_host, Seat seat,
+Result<void> wire_peer(Seats& seats, const Settings& settings, std::string_view own_host, Seat seat,
                        const Process& process) {
     const bool same_host = process.host == own_host;
-    const auto wires = transport_set.wires();
+    const auto wires = seats.wires();
     for (std::size_t i = 0; i < wires.size(); ++i) {
         const transport::Capabilities& can = wires[i]->capabilities();
         if (can.within_host && !same_host) continue;
         const auto address = find_address(process.addresses, can.name);
         if (!address) continue;
         if (auto added = wires[i]->add_peer(seat, *address); !added) return added;
-        transport_set.route(seat, static_cast<std::uint8_t>(i));
+        seats.route(seat, static_cast<std::uint8_t>(i));
         std::vector<std::byte> kept;
         if (settings.join != Join::none) kept.assign(process.addresses.begin(), process.addresses.end());
-        transport_set.directory().take(seat, process.incarnation, std::move(kept));
+        seats.directory().take(seat, process.incarnation, std::move(kept));
         return {};
     }
     if (settings.allows_between_hosts() || same_host) {

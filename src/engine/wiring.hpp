@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "base/error.hpp"
+#include "engine/seats.hpp"
 #include "engine/settings.hpp"
-#include "engine/transport_set.hpp"
 
 namespace coppice::engine {
 
@@ -21,7 +21,7 @@ struct Process {
 };
 
 // Makes the process known to that transport. The seat must be free. COPPICE_ERR_PEER_FAILED: it is dead already.
-Result<void> wire_peer(TransportSet& transport_set, const Settings& settings, std::string_view own_host, Seat seat,
+Result<void> wire_peer(Seats& seats, const Settings& settings, std::string_view own_host, Seat seat,
                        const Process& process);
 
 }  // namespace coppice::engine

@@ -81,8 +81,7 @@ bool Broadcast::receive_tree(const Message& message) {
 
 bool Broadcast::receive_gossip(const Message& message) {
     if (!gossips() || message.detail == 0 || message.detail > children_) return false;
-    // Gossip alone: others may well go on when this member has given up. Its caller was told: too late.
-    if (given_up_ != BroadcastResult::pending) return !has_correction();
+    if (given_up_ != BroadcastResult::pending) return false;
     if (color_ == Color::uncolored || color_ == Color::by_correction) {
         color(Color::by_tree);
         const std::uint32_t left = children_ - message.detail;

@@ -69,12 +69,12 @@ struct CorrectionSpec {
     bool operator==(const CorrectionSpec&) const = default;
 };
 
-// Reads "none", "ack", "opportunistic:D", "opportunistic-paper:D", "optimized:D", "optimized-paper:D", "checked",
-// "delayed:T", "failure-proof:F[:T]" (F from 1, the default, to 4). The opportunistic ones take ":one-directional"
-// behind D (1 … kMaxDistance), which defaults to 1; all but none and ack take ":overlapped" (the default) or
-// ":synchronized" at the end. T is in units of the driver's clock: nanoseconds in the library, LogP steps in the
-// simulator; 1 … kMaxDelay. Strict: no blanks, signs or leading zeros. The error lists the known names. to_string()
-// writes what parse_correction() reads.
+// Reads what users may choose: "none", "ack", "opportunistic:D", "optimized:D", "checked", "delayed:T",
+// "failure-proof:F[:T]" (F from 1, the default, to 4). The opportunistic ones take ":one-directional" behind D
+// (1 … kMaxDistance), which defaults to 1; all but none and ack take ":overlapped" (the default) or ":synchronized" at
+// the end. T is in units of the driver's clock: nanoseconds in the library, LogP steps in the simulator; 1 … kMaxDelay.
+// Strict: no blanks, signs or leading zeros. The error lists the known names. to_string() writes what
+// parse_correction() reads, and what baselines/names.hpp does.
 inline constexpr std::uint32_t kMaxDistance = 1U << 20;
 inline constexpr std::uint64_t kMaxDelay = 3'600'000'000'000;  // an hour in nanoseconds
 tl::expected<CorrectionSpec, std::string> parse_correction(std::string_view text);
@@ -90,8 +90,7 @@ enum class MessageKind : std::uint8_t {
     query,             // the coordinator, after the root's death: do you have it? `detail` is the round
     denial,            // no, and I refuse what the members of your failed set may still have under way; echoes `detail`
     verdict,           // nobody has it and nobody can get it any more: the root failed. With correction none and ack,
-                       // parent to child: nothing will come down from here. With gossip alone: the root's process died,
-                       // and the one that stands in for it has nothing
+                       // parent to child: nothing will come down from here
     gossip,            // payload, to a member drawn at random; `detail` is the round
 };
 inline constexpr std::uint8_t kMessageKinds = 9;
@@ -131,8 +130,7 @@ struct BroadcastPlan {
     CorrectionSpec correction;
     // Synchronized correction starts when this much time has passed since the start of the broadcast.
     Nanoseconds correction_start{0};
-    // With rounds, nothing of `tree`, a star, counts but its size, and the correction is not ack. With none, gossip
-    // alone, everybody is reached only perhaps, and nothing is promised.
+    // With rounds, nothing of `tree`, a star, counts but its size, and there is a correction, neither none nor ack.
     GossipRounds gossip{};
 };
 
@@ -252,7 +250,6 @@ class Broadcast {
         return serves_children();
     }
     bool gossips() const { return plan_->gossip.rounds != 0; }
-    bool tells_children() const { return !has_correction() && !gossips(); }
     // In the tree, if there is one.
     bool is_child_of(Position position, Position parent) const {
         return !gossips() && plan_->tree.is_parent(parent, position);

@@ -1,46 +1,45 @@
 // The names of corrections and messages, as people write and read them.
+#include <algorithm>
 #include <array>
 
-#include "protocol/broadcast.hpp"
 #include "protocol/failure_proof.hpp"
+#include "protocol/names.hpp"
 #include "topology/number.hpp"
 
 namespace coppice::protocol {
 namespace {
 
-// What may stand behind a name, besides the mode.
-enum class Takes : std::uint8_t { nothing_at_all, nothing, distance, delay, failures };
-
-struct Name {
-    std::string_view text;
-    CorrectionKind kind;
-    Takes takes;
+constexpr std::array kNames{
+    CorrectionName{"none", "none", CorrectionKind::none, Takes::nothing_at_all},
+    CorrectionName{"ack", "ack", CorrectionKind::acknowledged, Takes::nothing_at_all},
+    CorrectionName{"opportunistic", "opportunistic[:D][:one-directional]", CorrectionKind::opportunistic,
+                   Takes::distance},
+    CorrectionName{"optimized", "optimized[:D][:one-directional]", CorrectionKind::optimized_opportunistic,
+                   Takes::distance},
+    CorrectionName{"checked", "checked", CorrectionKind::checked, Takes::nothing},
+    CorrectionName{"delayed", "delayed:T", CorrectionKind::delayed, Takes::delay},
+    CorrectionName{"failure-proof", "failure-proof[:F[:T]]", CorrectionKind::failure_proof, Takes::failures},
 };
-
-constexpr std::array<Name, 9> kNames{{
-    {"none", CorrectionKind::none, Takes::nothing_at_all},
-    {"ack", CorrectionKind::acknowledged, Takes::nothing_at_all},
-    {"opportunistic", CorrectionKind::opportunistic, Takes::distance},
-    {"opportunistic-paper", CorrectionKind::opportunistic_paper, Takes::distance},
-    {"optimized", CorrectionKind::optimized_opportunistic, Takes::distance},
-    {"optimized-paper", CorrectionKind::optimized_paper, Takes::distance},
-    {"checked", CorrectionKind::checked, Takes::nothing},
-    {"delayed", CorrectionKind::delayed, Takes::delay},
-    {"failure-proof", CorrectionKind::failure_proof, Takes::failures},
-}};
+constexpr std::array kPrintedNames{
+    CorrectionName{"opportunistic-paper", "opportunistic-paper[:D][:one-directional]",
+                   CorrectionKind::opportunistic_paper, Takes::distance},
+    CorrectionName{"optimized-paper", "optimized-paper[:D][:one-directional]", CorrectionKind::optimized_paper,
+                   Takes::distance},
+};
 
 constexpr std::string_view kOneDirectional = "one-directional";
 constexpr std::string_view kOverlapped = "overlapped";
 constexpr std::string_view kSynchronized = "synchronized";
 
-tl::unexpected<std::string> refuse(std::string_view text, std::string_view why) {
+tl::unexpected<std::string> refused(std::string_view text, std::string_view why,
+                                    std::span<const CorrectionName> names) {
     std::string sentence = "correction \"";
     sentence.append(text).append("\" ").append(why).append("; known are: ");
     bool first = true;
-    for (const std::string_view known : known_corrections()) {
+    for (const CorrectionName& known : names) {
         if (!first) sentence.append(", ");
         first = false;
-        sentence.append(known);
+        sentence.append(known.form);
     }
     sentence.append("; all but none and ack also with :overlapped or :synchronized at the end");
     return tl::unexpected<std::string>(std::move(sentence));
@@ -75,61 +74,67 @@ bool is_number(const std::optional<std::string_view>& rest) {
 
 }  // namespace
 
+std::span<const CorrectionName> correction_names() {
+    return kNames;
+}
+std::span<const CorrectionName> printed_correction_names() {
+    return kPrintedNames;
+}
+
 const std::vector<std::string_view>& known_corrections() {
-    static const std::vector<std::string_view> names{"none",
-                                                     "ack",
-                                                     "opportunistic[:D][:one-directional]",
-                                                     "optimized[:D][:one-directional]",
-                                                     "checked",
-                                                     "delayed:T",
-                                                     "failure-proof[:F[:T]]",
-                                                     "opportunistic-paper[:D][:one-directional]",
-                                                     "optimized-paper[:D][:one-directional]"};
-    return names;
+    static const std::vector<std::string_view> forms = forms_of(kNames);
+    return forms;
 }
 
 tl::expected<CorrectionSpec, std::string> parse_correction(std::string_view text) {
+    return parse_correction(text, kNames);
+}
+
+tl::expected<CorrectionSpec, std::string> parse_correction(std::string_view text,
+                                                           std::span<const CorrectionName> names) {
+    const auto refuse = [text, names](std::string_view why) { return refused(text, why, names); };
     std::optional<std::string_view> rest = text;
     const std::string_view head = *take_part(rest);
-    const Name* name = nullptr;
-    for (const Name& candidate : kNames) {
-        if (candidate.text == head) name = &candidate;
+    const auto name = std::ranges::find(names, head, &CorrectionName::text);
+    if (name == names.end()) {
+        const bool is_printed = std::ranges::count(kPrintedNames, head, &CorrectionName::text) != 0;
+        return refuse(is_printed ? kOnlyToCompare : "is unknown");
     }
-    if (name == nullptr) return refuse(text, "is unknown");
 
     CorrectionSpec spec;
     spec.kind = name->kind;
-    if (name->takes == Takes::nothing_at_all && rest) return refuse(text, "takes nothing behind its name");
-    if (name->takes == Takes::delay && !is_number(rest)) return refuse(text, "needs a delay");
+    if (name->takes == Takes::nothing_at_all && rest) return refuse("takes nothing behind its name");
+    if (name->takes == Takes::delay && !is_number(rest)) return refuse("needs a delay");
     if (name->takes == Takes::distance && is_number(rest)) {
         const auto distance = topology::parse_number(*take_part(rest), 1U, kMaxDistance);
-        if (!distance) return refuse(text, "needs a distance of 1 to " + std::to_string(kMaxDistance));
+        if (!distance) return refuse("needs a distance of 1 to " + std::to_string(kMaxDistance));
         spec.distance = *distance;
     }
     if (name->takes == Takes::failures && is_number(rest)) {
         const auto failures = topology::parse_number(*take_part(rest), 1U, kMaxFailures);
-        if (!failures) return refuse(text, "needs a number of failures from 1 to " + std::to_string(kMaxFailures));
+        if (!failures) return refuse("needs a number of failures from 1 to " + std::to_string(kMaxFailures));
         spec.failures = *failures;
     }
     if (name->takes == Takes::delay || (name->takes == Takes::failures && is_number(rest))) {
         const auto delay = topology::parse_number<std::uint64_t>(*take_part(rest), 1, kMaxDelay);
-        if (!delay) return refuse(text, "needs a delay of 1 to " + std::to_string(kMaxDelay));
+        if (!delay) return refuse("needs a delay of 1 to " + std::to_string(kMaxDelay));
         spec.delay = Nanoseconds{*delay};
     }
     if (name->takes == Takes::distance) spec.one_directional = take_word(rest, kOneDirectional);
     spec.synchronized = take_word(rest, kSynchronized);
     if (!spec.synchronized) take_word(rest, kOverlapped);
-    if (rest) return refuse(text, "has something behind its end that is not understood");
+    if (rest) return refuse("has something behind its end that is not understood");
     return spec;
 }
 
 std::string to_string(const CorrectionSpec& spec) {
-    for (const Name& name : kNames) {
-        if (name.kind != spec.kind) continue;
-        std::string text{name.text};
-        if (name.takes == Takes::nothing_at_all) return text;
-        if (name.takes == Takes::distance) text.append(":").append(std::to_string(spec.distance));
-        if (name.takes == Takes::failures) text.append(":").append(std::to_string(spec.failures));
+    for (const std::span<const CorrectionName> names : {correction_names(), printed_correction_names()}) {
+        const auto name = std::ranges::find(names, spec.kind, &CorrectionName::kind);
+        if (name == names.end()) continue;
+        std::string text{name->text};
+        if (name->takes == Takes::nothing_at_all) return text;
+        if (name->takes == Takes::distance) text.append(":").append(std::to_string(spec.distance));
+        if (name->takes == Takes::failures) text.append(":").append(std::to_string(spec.failures));
         if (spec.delay.value > 0) text.append(":").append(std::to_string(spec.delay.value));
         if (spec.one_directional) text.append(":").append(kOneDirectional);
         if (spec.synchronized) text.append(":").append(kSynchronized);

@@ -17,11 +17,10 @@ namespace coppice::protocol {
 // What a hop costs in rounds where processes gossip: it takes as long as so many sends (L = 2, o = 1).
 inline constexpr std::uint32_t kHopRounds = 4;
 
-// "gos" stands for no correction: with it a member may be left out for good, and is never told, whether anybody dies or
-// not. Only a member that has nothing when it learns that the root has failed gives up (others may have the payload).
 // "ocg" stands for opportunistic correction over half of K on each side, "ccg" for checked, "fcg:F" for failure-proof
 // correction (whose plan make_failure_proof_plan() completes). What the spec leaves open is chosen by the equations for
-// `delta`, with `hop` rounds for each hop. Refused, in words: a time instead of rounds; no processes.
+// `delta`, with `hop` rounds for each hop. Refused, in words: a time instead of rounds; no processes; "gos", which leaves
+// out for good whom chance leaves out.
 tl::expected<BroadcastPlan, std::string> make_gossip_broadcast_plan(const GossipSpec& spec, std::uint32_t processes,
                                                                     std::uint32_t hop, double delta);
 

@@ -1,7 +1,6 @@
 // From what a user says to what machines need.
 #include <algorithm>
 
-#include "protocol/failure_proof_gossip.hpp"
 #include "protocol/gossip.hpp"
 #include "protocol/gossip_broadcast.hpp"
 
@@ -50,6 +49,8 @@ tl::expected<GossipPlan, std::string> make_gossip_plan(const GossipSpec& spec, c
 
 tl::expected<BroadcastPlan, std::string> make_gossip_broadcast_plan(const GossipSpec& spec, std::uint32_t processes,
                                                                     std::uint32_t hop, double delta) {
+    if (spec.kind == GossipKind::gossip)
+        return tl::unexpected<std::string>("gos has no correction, and a broadcast of a group's needs one");
     if (spec.limit != 0 && !spec.by_rounds) {
         return tl::unexpected(to_string(spec) +
                               " is a time on a clock that processes do not share: give rounds, as in \"" +
@@ -63,9 +64,7 @@ tl::expected<BroadcastPlan, std::string> make_gossip_broadcast_plan(const Gossip
     if (!gossip) return tl::unexpected(gossip.error());
 
     CorrectionSpec correction;
-    if (spec.kind == GossipKind::gossip) {
-        correction.kind = CorrectionKind::none;
-    } else if (spec.kind == GossipKind::opportunistic) {
+    if (spec.kind == GossipKind::opportunistic) {
         correction.kind = CorrectionKind::opportunistic;
         correction.distance = std::max(1U, gossip->spec.corrections - gossip->spec.corrections / 2);
     } else if (spec.kind == GossipKind::checked) {
@@ -75,28 +74,6 @@ tl::expected<BroadcastPlan, std::string> make_gossip_broadcast_plan(const Gossip
         correction.failures = spec.failures;
     }
     return BroadcastPlan{std::move(*tree), correction, Nanoseconds{0}, {std::max(1U, gossip->spec.limit), hop}};
-}
-
-tl::expected<FailureProofGossipPlan, std::string> make_failure_proof_gossip_plan(const GossipSpec& spec,
-                                                                                 const GossipModel& model, double delta,
-                                                                                 std::uint32_t hop,
-                                                                                 Nanoseconds timeout) {
-    if (spec.kind != GossipKind::failure_proof) return tl::unexpected<std::string>("only fcg is failure-proof");
-    auto gossip = make_gossip_plan(spec, model, delta, hop);
-    if (!gossip) return tl::unexpected(gossip.error());
-    FailureProofGossipPlan plan;
-    plan.gossip = *gossip;
-    plan.correction.processes = model.processes;
-    plan.correction.failures = spec.failures;
-    plan.correction.closed_turn = Nanoseconds{spec.by_rounds ? 0 : model.overhead};
-    plan.correction.timeout = timeout;
-    if (timeout.value == 0) {
-        // By time all start at once; by rounds some are still reached when others have long started.
-        const std::uint64_t hop_time = model.latency + 2 * std::uint64_t{model.overhead};
-        const std::uint64_t spread = spec.by_rounds ? gossip->spec.limit * hop_time : hop_time;
-        plan.correction.timeout = failure_proof_timeout(model.processes, model.latency, model.overhead, spread);
-    }
-    return plan;
 }
 
 }  // namespace coppice::protocol

@@ -1,6 +1,8 @@
-// The names of gossips and of their messages, as people write and read them.
+// The names of gossips, as people write and read them.
+#include <algorithm>
+#include <array>
 
-#include "protocol/gossip.hpp"
+#include "protocol/names.hpp"
 #include "topology/number.hpp"
 
 namespace coppice::protocol {
@@ -8,14 +10,21 @@ namespace {
 
 constexpr std::string_view kRounds = "rounds";
 
-tl::unexpected<std::string> refuse(std::string_view text, std::string_view why) {
+constexpr std::array kNames{
+    GossipName{"ocg", "ocg[:T[:K]][:rounds]", GossipKind::opportunistic},
+    GossipName{"ccg", "ccg[:T][:rounds]", GossipKind::checked},
+    GossipName{"fcg", "fcg[:F[:T]][:rounds]", GossipKind::failure_proof},
+};
+constexpr std::array kPlainNames{GossipName{"gos", "gos[:T][:rounds]", GossipKind::gossip}};
+
+tl::unexpected<std::string> refused(std::string_view text, std::string_view why, std::span<const GossipName> names) {
     std::string sentence = "gossip \"";
     sentence.append(text).append("\" ").append(why).append("; known are: ");
     bool first = true;
-    for (const std::string_view known : known_gossips()) {
+    for (const GossipName& known : names) {
         if (!first) sentence.append(", ");
         first = false;
-        sentence.append(known);
+        sentence.append(known.form);
     }
     return tl::unexpected<std::string>(std::move(sentence));
 }
@@ -30,62 +39,56 @@ std::vector<std::string_view> parts_of(std::string_view text) {
     }
 }
 
-std::optional<GossipKind> kind_of(std::string_view name) {
-    if (name == "gos") return GossipKind::gossip;
-    if (name == "ocg") return GossipKind::opportunistic;
-    if (name == "ccg") return GossipKind::checked;
-    if (name == "fcg") return GossipKind::failure_proof;
-    return std::nullopt;
-}
-
 std::string_view name_of(GossipKind kind) {
-    switch (kind) {
-        case GossipKind::gossip:
-            return "gos";
-        case GossipKind::opportunistic:
-            return "ocg";
-        case GossipKind::checked:
-            return "ccg";
-        case GossipKind::failure_proof:
-            return "fcg";
-    }
-    return "unknown";
+    const auto* const name = std::ranges::find(kNames, kind, &GossipName::kind);
+    return name != kNames.end() ? name->text : kPlainNames.front().text;
 }
 
 }  // namespace
 
+std::span<const GossipName> gossip_names() {
+    return kNames;
+}
+std::span<const GossipName> plain_gossip_names() {
+    return kPlainNames;
+}
+
 const std::vector<std::string_view>& known_gossips() {
-    static const std::vector<std::string_view> names{"gos[:T][:rounds]", "ocg[:T[:K]][:rounds]", "ccg[:T][:rounds]",
-                                                     "fcg[:F[:T]][:rounds]"};
-    return names;
+    static const std::vector<std::string_view> forms = forms_of(kNames);
+    return forms;
 }
 
 tl::expected<GossipSpec, std::string> parse_gossip(std::string_view text) {
+    return parse_gossip(text, kNames);
+}
+
+tl::expected<GossipSpec, std::string> parse_gossip(std::string_view text, std::span<const GossipName> names) {
+    const auto refuse = [text, names](std::string_view why) { return refused(text, why, names); };
     std::vector<std::string_view> parts = parts_of(text);
-    const std::optional<GossipKind> kind = kind_of(parts.front());
-    if (!kind) return refuse(text, "is unknown");
+    const auto name = std::ranges::find(names, parts.front(), &GossipName::text);
+    if (name == names.end()) return refuse(parts.front() == kPlainNames.front().text ? kOnlyToCompare : "is unknown");
     GossipSpec spec;
-    spec.kind = *kind;
+    spec.kind = name->kind;
     spec.by_rounds = parts.back() == kRounds;
     if (spec.by_rounds) parts.pop_back();
 
     std::size_t next = 1;
     if (spec.kind == GossipKind::failure_proof && next < parts.size()) {
         const auto failures = topology::parse_number(parts[next++], 0U, kMaxGossipFailures);
-        if (!failures) return refuse(text, "withstands 0 to " + std::to_string(kMaxGossipFailures) + " deaths");
+        if (!failures) return refuse("withstands 0 to " + std::to_string(kMaxGossipFailures) + " deaths");
         spec.failures = *failures;
     }
     if (next < parts.size()) {
         const auto limit = topology::parse_number(parts[next++], 1U, kMaxGossipLimit);
-        if (!limit) return refuse(text, "gossips for 1 to " + std::to_string(kMaxGossipLimit) + " steps or rounds");
+        if (!limit) return refuse("gossips for 1 to " + std::to_string(kMaxGossipLimit) + " steps or rounds");
         spec.limit = *limit;
         if (spec.kind == GossipKind::opportunistic && next < parts.size()) {
             const auto corrections = topology::parse_number(parts[next++], 1U, kMaxGossipLimit);
-            if (!corrections) return refuse(text, "takes, behind T, the number of corrections that each member sends");
+            if (!corrections) return refuse("takes, behind T, the number of corrections that each member sends");
             spec.corrections = *corrections;
         }
     }
-    if (next < parts.size()) return refuse(text, "has something behind its end");
+    if (next < parts.size()) return refuse("has something behind its end");
     return spec;
 }
 
@@ -98,18 +101,6 @@ std::string to_string(const GossipSpec& spec) {
     }
     if (spec.by_rounds) text.append(":").append(kRounds);
     return text;
-}
-
-std::string_view to_string(GossipMessageKind kind) {
-    switch (kind) {
-        case GossipMessageKind::gossip:
-            return "gossip";
-        case GossipMessageKind::correction_left:
-            return "correction_left";
-        case GossipMessageKind::correction_right:
-            return "correction_right";
-    }
-    return "unknown";
 }
 
 }  // namespace coppice::protocol

@@ -13,8 +13,7 @@
 // Memory: the coordinator asks at most 64 positions at a time, so that the answers fit one word.
 //
 // Correction none and ack promise less, and need less: a member whose parent is dead and that has nothing gets nothing
-// more; it gives up and tells its children. Gossip alone promises least: a member that has nothing gives up when the
-// root has failed (its plan's tree is a star), whatever others have.
+// more; it gives up and tells its children.
 #include "protocol/broadcast.hpp"
 #include "topology/ring.hpp"
 
@@ -118,7 +117,7 @@ bool Broadcast::receive_denial(const Message& message) {
 }
 
 std::optional<Message> Broadcast::next_verdict() {
-    if (tells_children()) {
+    if (!has_correction()) {
         const std::uint32_t detail = given_up_ == BroadcastResult::root_failed ? kRootFailed : kOrphaned;
         const Position self{self_};
         while (child_ < children_) {
@@ -128,9 +127,8 @@ std::optional<Message> Broadcast::next_verdict() {
         return std::nullopt;
     }
     // A member that holds the verdict and is, or becomes, the coordinator tells everybody: its predecessor may have
-    // died over it. With gossip alone there is no coordinator but at the root's own position.
-    const bool tells = coordinator_ && (has_correction() || self_ == 0);
-    while (tells && ask_next_ < processes()) {
+    // died over it.
+    while (coordinator_ && ask_next_ < processes()) {
         const Position target{ask_next_++};
         if (!failed(target)) return message(MessageKind::verdict, target, kRootFailed);
     }
@@ -164,8 +162,8 @@ std::optional<Message> Broadcast::next_reply() {
 
 bool Broadcast::receive_verdict(const Message& message) {
     if (color_ != Color::uncolored || self_ == 0) return false;
-    if (!tells_children()) {
-        if (message.detail != kRootFailed || (!has_correction() && message.from.value != 0)) return false;
+    if (has_correction()) {
+        if (message.detail != kRootFailed) return false;
         give_up(BroadcastResult::root_failed);
         return true;
     }

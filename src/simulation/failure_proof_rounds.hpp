@@ -1,4 +1,4 @@
-// A shortcut for failure-proof corrected gossip by time (protocol/failure_proof_gossip.hpp), as long as nobody has to cry SOS.
+// A shortcut for failure-proof corrected gossip by time (protocol/baselines/failure_proof_gossip.hpp), as long as nobody has to cry SOS.
 //
 // All that gossip has reached (gossip_phase.hpp), the g-nodes, start to correct at one time. Time goes in rounds of o: in even ones each of
 // them sends to the right, in odd ones to the left, if that direction is open. Nobody is told of a death, so what a g-node knows are the
@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "protocol/failure_proof_gossip.hpp"
+#include "protocol/baselines/failure_proof_gossip.hpp"
 #include "simulation/gossip_phase.hpp"
 #include "simulation/shortcut.hpp"
 

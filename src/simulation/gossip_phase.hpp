@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "protocol/gossip.hpp"
+#include "protocol/baselines/gossip.hpp"
 #include "simulation/model.hpp"
 #include "simulation/position_set.hpp"
 

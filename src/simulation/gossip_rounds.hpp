@@ -1,4 +1,4 @@
-// A shortcut for gossip by time, alone or with opportunistic or checked correction behind it (protocol/gossip.hpp).
+// A shortcut for gossip by time, alone or with opportunistic or checked correction behind it (protocol/baselines/gossip.hpp).
 //
 // All that gossip has reached (gossip_phase.hpp) start to correct at one time, and send in rounds of o: in even ones to the right, in odd
 // ones to the left, to the next neighbour there each time, until their direction is closed. A closed one lets its turns pass and never opens

@@ -1,5 +1,5 @@
-// Gossip, corrected gossip and the binomial graph (protocol/gossip.hpp, failure_proof_gossip.hpp, baselines/binomial_graph.hpp)
-// in the simulator.
+// Gossip, corrected gossip and the binomial graph (protocol/baselines/gossip.hpp, failure_proof_gossip.hpp, binomial_graph.hpp) in the
+// simulator.
 //
 //   GossipSetup setup{.processes = 4096, .spec = *protocol::parse_gossip("ocg")};  // T and K chosen by the equations
 //   auto simulator = make_simulator(setup).value();                                // one per thread
@@ -12,8 +12,8 @@
 #include <tl/expected.hpp>
 
 #include "protocol/baselines/binomial_graph.hpp"
-#include "protocol/failure_proof_gossip.hpp"
-#include "protocol/gossip.hpp"
+#include "protocol/baselines/failure_proof_gossip.hpp"
+#include "protocol/baselines/gossip.hpp"
 #include "simulation/model.hpp"
 #include "simulation/simulator.hpp"
 

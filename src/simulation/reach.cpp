@@ -11,7 +11,7 @@ using protocol::CorrectionKind;
 ReachRule reach_rule(const protocol::BroadcastPlan& plan) {
     switch (plan.correction.kind) {
         case CorrectionKind::none:
-            return plan.gossip.rounds != 0 ? ReachRule::gossip : ReachRule::tree;
+            return ReachRule::tree;
         case CorrectionKind::acknowledged:
             return ReachRule::acknowledged_tree;
         case CorrectionKind::opportunistic:

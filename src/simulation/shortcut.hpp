@@ -9,9 +9,9 @@
 #include <memory>
 #include <span>
 
+#include "protocol/baselines/failure_proof_gossip.hpp"
+#include "protocol/baselines/gossip.hpp"
 #include "protocol/broadcast.hpp"
-#include "protocol/failure_proof_gossip.hpp"
-#include "protocol/gossip.hpp"
 #include "simulation/model.hpp"
 
 namespace coppice::simulation {

@@ -15,6 +15,8 @@ struct Wrong {
 const std::vector<std::string> kTrees{"binomial", "kary:K", "lame:K", "optimal", "chain", "star"};
 const std::vector<std::string> kCorrections{"opportunistic", "checked", "optimized", "none", "ack"};
 
+const std::vector<std::string> kElsewhere{"only there to be compared with", "coppice-sim"};
+
 const std::vector<Wrong>& wrong_settings() {
     static const std::vector<Wrong> all{
         {"COPPICE_TREE", "oak", kTrees},
@@ -27,6 +29,14 @@ const std::vector<Wrong>& wrong_settings() {
         {"COPPICE_CORRECTION", "opportunistic:0", kCorrections},
         {"COPPICE_CORRECTION", "opportunistic:-1", kCorrections},
         {"COPPICE_CORRECTION", "checked:2", kCorrections},
+        // What is only there to be compared with.
+        {"COPPICE_CORRECTION", "optimized-paper:2", kElsewhere},
+        {"COPPICE_CORRECTION", "opportunistic-paper:1:one-directional", kElsewhere},
+        {"COPPICE_ALGORITHM", "bfb", kElsewhere},
+        {"COPPICE_ALGORITHM", "big", kElsewhere},
+        {"COPPICE_ALGORITHM", "gos", kElsewhere},
+        {"COPPICE_ALGORITHM", "gos:50:rounds", kElsewhere},
+        {"COPPICE_ALGORITHM", "walk", {"tree", "ocg", "ccg", "fcg"}},
         {"COPPICE_HIERARCHY", "steep", {"host", "flat"}},
         {"COPPICE_AGREEMENT_TREE", "oak", {"binary", "X/Y", "binomial"}},
         {"COPPICE_AGREEMENT_TREE", "bin/", {"binary", "X/Y", "binomial"}},
@@ -86,6 +96,8 @@ TEST_F(Alone, OptionsThatDoNotParseAreRefusedWithTheKnownValues) {
             options.tree = wrong.value;
         } else if (name == "COPPICE_CORRECTION") {
             options.correction = wrong.value;
+        } else if (name == "COPPICE_ALGORITHM") {
+            options.algorithm = wrong.value;
         } else if (name == "COPPICE_HIERARCHY") {
             options.hierarchy = wrong.value;
         } else if (name == "COPPICE_AGREEMENT_TREE") {

@@ -1,5 +1,5 @@
 // What newcomers and members tell each other by way of the launcher, as bytes.
-#include "engine/joining/cards.hpp"
+#include "engine/newcomers/cards.hpp"
 
 #include <gtest/gtest.h>
 

@@ -79,7 +79,7 @@ class FamiliarCore : public ::testing::Test {
         core_.drained();
         protocol::FailedSet gone;
         gone.insert(kRank.value);
-        core_.learn_from(gone);
+        core_.membership().learn_from(gone);
         ASSERT_TRUE(core_.members().failed(kRank));
         core_.progress();
     }
@@ -109,7 +109,7 @@ class FamiliarCore : public ::testing::Test {
 };
 
 TEST_F(FamiliarCore, TheDeadSayNothingMore) {
-    core_.learn_failures(std::array{kRank});
+    core_.membership().learn_failures(std::array{kRank});
     say_from(kPeer);
     EXPECT_TRUE(component_.heard.empty());
     say_from(Seat(1));
@@ -119,7 +119,7 @@ TEST_F(FamiliarCore, TheDeadSayNothingMore) {
 }
 
 TEST_F(FamiliarCore, InARevokedGroupNothingIsSaidToWhatDoesNotOutliveThat) {
-    core_.note_revoked();
+    core_.life().note_revoked();
     say_from(kPeer);
     EXPECT_TRUE(component_.heard.empty());
 }
@@ -141,17 +141,17 @@ TEST_F(FamiliarCore, OfARankThatMayHaveLeftTheLastWordsAreHeard) {
     say({Channel::reading, ReadingKind::done});
     EXPECT_EQ(component_.heard, std::vector{kRank});
     say({Channel::members, MembersKind::left});
-    EXPECT_EQ(core_.departed().size(), 1U);
+    EXPECT_EQ(core_.life().departed().size(), 1U);
 }
 
 TEST_F(FamiliarCore, OfARankThatMayHaveLeftOthersAreToldWhenItIsDead) {
     hear_at_the_end();
     EXPECT_EQ(notices(), 0);
-    core_.learn_failures(std::array{kRank});
+    core_.membership().learn_failures(std::array{kRank});
     core_.progress();
     EXPECT_GT(notices(), 0);
     wire_->sent.clear();
-    core_.learn_failures(std::array{kRank});
+    core_.membership().learn_failures(std::array{kRank});
     core_.progress();
     EXPECT_EQ(notices(), 0) << "once";
 }
@@ -175,23 +175,23 @@ class CoreOfAHost : public FamiliarCore {
 TEST_F(CoreOfAHost, WhoHearsOfAFailedRankThatLivesTellsItsHost) {
     wire_->sent_to.clear();
     say(kLives, kPeer, Rank(3));
-    EXPECT_TRUE(core_.still_alive().contains(3));
+    EXPECT_TRUE(core_.membership().still_alive().contains(3));
     EXPECT_EQ(told(), std::vector{Seat(1)});
     say(kLives, kPeer, Rank(3));
     EXPECT_TRUE(told().empty()) << "once";
     say(kLives, Seat(1), kRank);
-    EXPECT_TRUE(core_.still_alive().contains(kRank.value));
+    EXPECT_TRUE(core_.membership().still_alive().contains(kRank.value));
     EXPECT_TRUE(told().empty()) << "by the rank that heard of it first";
     say(kLives, kPeer, Rank(1));
-    EXPECT_FALSE(core_.still_alive().contains(1)) << "this rank sees that itself";
+    EXPECT_FALSE(core_.membership().still_alive().contains(1)) << "this rank sees that itself";
 }
 
 // It still speaks, so it has not heard that this one has left.
 TEST_F(FamiliarCore, ARankThatSpeaksToOneThatHasLeftIsToldSo) {
-    ASSERT_TRUE(core_.depart(false));
+    ASSERT_TRUE(core_.leaving().depart(false));
     wire_->sent_to.clear();
     say_from(kPeer);
-    ASSERT_TRUE(core_.depart(false));
+    ASSERT_TRUE(core_.leaving().depart(false));
     EXPECT_EQ(wire_->sent_to, std::vector{kPeer});
 }
 

@@ -11,7 +11,7 @@
 #include "bootstrap/piece.hpp"
 #include "bootstrap/store.hpp"
 #include "engine/addresses/copying.hpp"
-#include "engine/addresses/exchange.hpp"
+#include "engine/formation/exchange.hpp"
 
 namespace coppice::engine {
 namespace {

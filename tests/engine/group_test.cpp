@@ -25,6 +25,25 @@ TEST_F(GroupOfFour, AQueryAboutARootThatHasLeftInPeaceIsAnswered) {
     EXPECT_EQ(group_->garbage(), 1U);
 }
 
+// A witness may yet speak of these deaths, so they do not count here so far. The asker knows of them, and asks once.
+TEST_F(GroupOfFour, AQueryAboutARootWhoseDeathIsHeldBackIsAnsweredOnceThatCounts) {
+    struct : DeathJudge {
+        bool awaits_witness(const protocol::FailedSet& /*news*/) const override { return awaits; }
+        bool awaits = true;
+    } judge;
+    group_->core().membership().heed(judge);
+    say(kOther, {.tag = {Channel::members, MembersKind::failure_notice}, .detail = kRoot.value});
+    EXPECT_FALSE(group_->members().failed(kRoot));
+    say(kOther, {.tag = {Channel::broadcast, protocol::MessageKind::query}, .root = kRoot.value, .detail = 1});
+    EXPECT_FALSE(has_sent(kOther, {Channel::broadcast, protocol::MessageKind::denial}));
+    judge.awaits = false;
+    group_->progress(Group::Care::thorough);
+    EXPECT_TRUE(group_->members().failed(kRoot));
+    group_->progress(Group::Care::thorough);
+    EXPECT_TRUE(has_sent(kOther, {Channel::broadcast, protocol::MessageKind::denial}));
+    EXPECT_EQ(group_->garbage(), 0U);
+}
+
 // A broadcast of this rank's own is over here, and it wants to leave. No other rank has said that it has consumed that one.
 class LeavingGroup : public GroupOfFour {
   protected:
@@ -333,8 +352,8 @@ class GroupOfAMajority : public GroupOfFour {
 
 // Though the second of them would have cost it.
 TEST_F(GroupOfAMajority, DeathsThatAreToldOfTogetherCostTheQuorumTogether) {
-    group_->core().learn_failures(std::array{Rank(0), kRoot, kOther});
-    const std::optional<Error> reason = group_->core().reason_to_revoke();
+    group_->core().membership().learn_failures(std::array{Rank(0), kRoot, kOther});
+    const std::optional<Error> reason = group_->core().subscribers().reason_to_revoke();
     ASSERT_TRUE(reason.has_value());
     EXPECT_EQ(reason->status, COPPICE_ERR_NO_QUORUM);
     EXPECT_NE(reason->message.find("1 of 4 members are left"), std::string::npos) << reason->message;

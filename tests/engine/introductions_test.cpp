@@ -1,11 +1,11 @@
 // Newcomers that are made known to a rank's transports, one of whom the seat is not free yet.
-#include "engine/joining/introductions.hpp"
+#include "engine/newcomers/introductions.hpp"
 
 #include <gtest/gtest.h>
 
 #include <deque>
 
-#include "engine/formation/greeting.hpp"
+#include "engine/wire/address_list.hpp"
 #include "some_transport_set.hpp"
 
 namespace coppice::engine {

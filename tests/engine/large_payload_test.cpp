@@ -93,6 +93,70 @@ TEST_F(Unregistered, IsNothingThatIsCountedWhereNothingIsRead) {
     EXPECT_EQ(count(), 0U);
 }
 
+// ------------------------------------------------------------------------------------------------- still read ---
+
+// A payload of this rank's own, which all have consumed, and which another rank has been told where to read.
+class StillRead : public GroupOfFour {
+  protected:
+    StillRead() : GroupOfFour({{"COPPICE_PAYLOAD_WINDOW", "64K"}}) {
+        EXPECT_EQ(broadcast(), "");
+        say(kOther, {.tag = {Channel::payload, protocol::PullKind::ask},
+                     .root = kSelf.value,
+                     .detail = kReads,
+                     .more = Descriptor::of(kBytes, 32 * kKiB).chunks()});
+        EXPECT_TRUE(has_sent(kOther, {Channel::reading, ReadingKind::here}));
+    }
+    // Why not; empty: it has ended.
+    std::string broadcast() {
+        const auto started = group_->start_pooled([&](Request& place) {
+            return group_->broadcasts().start({.buffer = payload_.data(), .bytes = kBytes, .root = kSelf}, place);
+        });
+        if (!started) return started.error().message;
+        Request& request = *started.value();
+        while (request.state == RequestState::waiting && !group_->peek(request))
+            group_->progress(Group::Care::thorough);
+        EXPECT_EQ(request.status, COPPICE_OK);
+        return {};
+    }
+    void all_have_consumed(std::uint64_t count) {
+        say(Rank(0), {.tag = {Channel::members, MembersKind::left}, .stable = count});
+    }
+    void other_is_done() { say(kOther, {.tag = {Channel::reading, ReadingKind::done}, .root = kSelf.value}); }
+
+    static constexpr std::size_t kBytes = 40'000;
+    std::vector<std::byte> payload_ = std::vector<std::byte>(kBytes, std::byte{42});
+};
+
+TEST_F(StillRead, NamesTheReaderToARootThatFindsNoRoom) {
+    const std::string before = broadcast();
+    EXPECT_NE(before.find("40000 bytes are more than there is room for"), std::string::npos) << before;
+    EXPECT_EQ(before.find("may still read"), std::string::npos) << "others have yet to consume it: " << before;
+    all_have_consumed(1);
+    const std::string text = broadcast();
+    EXPECT_NE(text.find("40000 bytes are more than there is room for"), std::string::npos) << text;
+    EXPECT_NE(text.find("rank 3 may still read the payload of an earlier one"), std::string::npos) << text;
+    other_is_done();
+    EXPECT_EQ(broadcast(), "");
+}
+
+TEST_F(StillRead, NamesTheReaderToARankThatLeaves) {
+    all_have_consumed(1);
+    EXPECT_FALSE(group_->drained());
+    EXPECT_EQ(group_->leaving_waits_for(), "rank 3 may still read a large payload of this one's");
+    other_is_done();
+    EXPECT_TRUE(group_->drained());
+    EXPECT_EQ(group_->leaving_waits_for().find("may still read"), std::string::npos);
+}
+
+// Nobody consumes anything any more, and what is under way in that memory is so still.
+TEST_F(StillRead, NamesTheReaderToARankThatLeavesWhenAllIsRevoked) {
+    group_->revocation().begin();
+    EXPECT_FALSE(group_->drained());
+    EXPECT_EQ(group_->leaving_waits_for(), "rank 3 may still read a large payload of this one's");
+    other_is_done();
+    EXPECT_EQ(group_->leaving_waits_for().find("may still read"), std::string::npos);
+}
+
 // ------------------------------------------------------------------------------------------------- beyond 4 GiB ---
 
 struct Size {

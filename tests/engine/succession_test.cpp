@@ -64,7 +64,7 @@ TEST(Succession, AQuorumThatIsMissingIsNotCalledTooFewWhereTheyAreEnough) {
 
 // A quorum may be lost twice in one group, and each time there is as much time for the witness.
 TEST(WitnessGrace, BeginsAnewEachTimeThatAQuorumIsMissing) {
-    constexpr std::uint64_t kTime = Core::kWitnessTimeNs;
+    constexpr std::uint64_t kTime = Membership::kWitnessTimeNs;
     WitnessGrace grace;
     EXPECT_FALSE(grace.lasts(0));
     grace.look(true, 5);

@@ -1,4 +1,4 @@
-#include "engine/core/wire.hpp"
+#include "engine/wire/wire.hpp"
 
 #include <gtest/gtest.h>
 
@@ -64,8 +64,8 @@ std::vector<Tag> known_tags() {
 TEST(Wire, OnlyTheKindsThatExistAreTaken) {
     const std::vector<Tag> known = known_tags();
     EXPECT_EQ(known.size(), 7U + 3U + 2U + protocol::kMessageKinds + protocol::kFailureProofKinds +
-                                protocol::kBuntinasKinds + protocol::kBinomialGraphKinds + protocol::kAgreementKinds +
-                                protocol::kMembershipKinds + protocol::kPullKinds + protocol::kPlacedKinds + 2U + 4U);
+                                protocol::kAgreementKinds + protocol::kMembershipKinds + protocol::kPullKinds +
+                                protocol::kPlacedKinds + 2U + 4U);
     std::size_t taken = 0;
     for (unsigned channel = 0; channel < 256; ++channel) {
         for (unsigned kind = 0; kind < 256; ++kind) {
@@ -90,14 +90,12 @@ TEST(Wire, AKindWithoutPayloadMayNotBringOne) {
           Tag(Channel::window, protocol::StabilityKind::up), Tag(Channel::window, protocol::StabilityKind::ask),
           Tag(Channel::revocation, RevocationKind::revoked),
           Tag(Channel::failure_proof, protocol::FailureProofKind::query),
-          Tag(Channel::failure_proof, protocol::FailureProofKind::verdict), Tag(Channel::buntinas, 1),
-          Tag(Channel::buntinas, 3), Tag(Channel::binomial_graph, 1)}) {
+          Tag(Channel::failure_proof, protocol::FailureProofKind::verdict)}) {
         EXPECT_FALSE(brings(tag)) << static_cast<int>(tag.channel) << ' ' << static_cast<int>(tag.kind);
     }
     for (const Tag tag :
          {Tag(Channel::broadcast, protocol::MessageKind::tree), Tag(Channel::broadcast, protocol::MessageKind::gossip),
-          Tag(Channel::failure_proof, protocol::FailureProofKind::sos), Tag(Channel::buntinas, 0),
-          Tag(Channel::binomial_graph, 0)}) {
+          Tag(Channel::failure_proof, protocol::FailureProofKind::sos)}) {
         EXPECT_TRUE(brings(tag)) << static_cast<int>(tag.channel) << ' ' << static_cast<int>(tag.kind);
     }
 }

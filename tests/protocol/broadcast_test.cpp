@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <memory>
 
+#include "protocol/baselines/names.hpp"
 #include "support/allocations.hpp"
 
 namespace coppice::protocol {
 namespace {
 
 BroadcastPlan plan(const char* tree, std::uint32_t processes, const char* correction) {
-    return {*topology::Tree::make(*topology::parse_tree(tree), processes), *parse_correction(correction)};
+    return {*topology::Tree::make(*topology::parse_tree(tree), processes), *baselines::parse_correction(correction)};
 }
 
 std::vector<Message> drain(Broadcast& machine) {

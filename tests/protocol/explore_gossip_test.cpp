@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "explore_failure_proof.hpp"
-#include "protocol/failure_proof_gossip.hpp"
+#include "protocol/baselines/failure_proof_gossip.hpp"
 
 namespace coppice::protocol::testing {
 namespace {

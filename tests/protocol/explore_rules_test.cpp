@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "explore_broadcast.hpp"
+#include "protocol/baselines/names.hpp"
 
 namespace coppice::protocol::testing {
 namespace {
@@ -43,7 +44,7 @@ class Promise : public ::testing::TestWithParam<Rule> {};
 
 TEST_P(Promise, EveryOrderColorsAllLiveMembersWhileGapsAreCovered) {
     const Rule rule = GetParam();
-    const CorrectionSpec correction = *parse_correction(rule.correction);
+    const CorrectionSpec correction = *baselines::parse_correction(rule.correction);
     const bool any = correction.kind == CorrectionKind::checked || correction.kind == CorrectionKind::delayed;
     const std::uint32_t covered = any                          ? rule.processes
                                   : correction.one_directional ? correction.distance
@@ -94,7 +95,7 @@ TEST(PrintedRule, IsNotLiveFromThreeMessagesASide) {
         const topology::Tree tree = *topology::Tree::make(*topology::parse_tree(shape), 8);
         for (std::uint32_t dead = 0; dead < 256; dead += 2) {
             if (std::popcount(dead) < 5) continue;
-            Scenario scenario(BroadcastPlan{tree, *parse_correction("optimized-paper:3")});
+            Scenario scenario(BroadcastPlan{tree, *baselines::parse_correction("optimized-paper:3")});
             scenario.dead = static_cast<std::uint8_t>(dead);
             scenario.detection = false;
             scenario.must_color_all = true;

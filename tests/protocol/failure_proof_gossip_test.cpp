@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "any_order.hpp"
-#include "protocol/failure_proof_gossip.hpp"
+#include "protocol/baselines/failure_proof_gossip.hpp"
 
 namespace coppice::protocol::testing {
 namespace {

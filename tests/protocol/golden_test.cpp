@@ -18,6 +18,7 @@
 
 #include "explore_broadcast.hpp"
 #include "explore_failure_proof.hpp"
+#include "protocol/baselines/names.hpp"
 #include "support/golden.hpp"
 #include "support/text.hpp"
 #include "world.hpp"
@@ -35,7 +36,7 @@ class Conversation {
     std::string hold() {
         BroadcastPlan plan{
             *topology::Tree::make(*topology::parse_tree(settings_.at("tree")), number(settings_.at("processes"))),
-            *parse_correction(settings_.at("correction"))};
+            *baselines::parse_correction(settings_.at("correction"))};
         if (settings_.contains("start")) plan.correction_start = Nanoseconds{number(settings_.at("start"))};
         if (plan.correction.kind != CorrectionKind::failure_proof) return hold(World(plan, 0));
         return hold(FailureProofWorld(make_failure_proof_plan(plan, Nanoseconds{100}), 0));

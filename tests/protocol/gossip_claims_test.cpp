@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "any_order.hpp"
-#include "protocol/failure_proof_gossip.hpp"
-#include "protocol/gossip.hpp"
+#include "protocol/baselines/failure_proof_gossip.hpp"
+#include "protocol/baselines/gossip.hpp"
 
 namespace coppice::protocol::testing {
 namespace {

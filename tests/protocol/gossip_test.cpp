@@ -8,8 +8,9 @@
 
 #include "any_order.hpp"
 #include "protocol/baselines/binomial_graph.hpp"
-#include "protocol/failure_proof_gossip.hpp"
-#include "protocol/gossip.hpp"
+#include "protocol/baselines/failure_proof_gossip.hpp"
+#include "protocol/baselines/gossip.hpp"
+#include "protocol/baselines/names.hpp"
 #include "support/allocations.hpp"
 
 namespace coppice::protocol::testing {
@@ -25,7 +26,7 @@ constexpr auto kRight = GossipMessageKind::correction_right;
 GossipPlan plan_of(std::string_view text, std::uint32_t processes, std::uint32_t hop = 0) {
     GossipPlan plan;
     plan.processes = processes;
-    plan.spec = *parse_gossip(text);
+    plan.spec = *baselines::parse_gossip(text);
     plan.latency = 2;
     plan.overhead = 1;
     plan.hop = hop;
@@ -473,7 +474,7 @@ TEST(Machines, AllocateNothingAfterConstruction) {
         expect_no_allocation(machine, failed);
     }
     const auto plan =
-        make_failure_proof_gossip_plan(*parse_gossip("fcg:1:20"), {500, 500, 2, 1}, 0.1, 0, Nanoseconds{0});
+        make_failure_proof_gossip_plan(*baselines::parse_gossip("fcg:1:20"), {500, 500, 2, 1}, 0.1, 0, Nanoseconds{0});
     FailureProofGossip machine(*plan, Position{3}, 0, failed, true, 1);
     expect_no_allocation(machine, failed);
     BinomialGraph graph(1024, Position{3}, 0, failed, true);

@@ -9,6 +9,7 @@
 
 #include "explore_broadcast.hpp"
 #include "promises.hpp"
+#include "protocol/baselines/names.hpp"
 
 namespace coppice::protocol::testing {
 namespace {
@@ -50,7 +51,7 @@ TEST_P(EveryOrder, LeavesOutExactlyTheMembersThatThePredicateNamesWhicheverDeath
     std::uint32_t somebody_left_out = 0;
     for (const char* shape : {"binomial", "kary:2", "kary:4", "lame:2", "chain", "star"}) {
         const BroadcastPlan plan{*topology::Tree::make(*topology::parse_tree(shape), one.processes),
-                                 *parse_correction(one.correction), Nanoseconds{1}};
+                                 *baselines::parse_correction(one.correction), Nanoseconds{1}};
         Reach reach(plan);
         for (std::uint32_t dead = 0; dead < 1U << one.processes; dead += 2) {
             if (static_cast<std::uint32_t>(std::popcount(dead)) < one.least_dead) continue;
@@ -111,7 +112,7 @@ void expect_exactly_the_predicate(std::uint32_t seed, std::uint64_t& left_out, s
     const char* shape = kTrees[random() % kTrees.size()];
     const char* correction = kCorrections[random() % kCorrections.size()];
     const BroadcastPlan plan{*topology::Tree::make(*topology::parse_tree(shape), processes),
-                             *parse_correction(correction), Nanoseconds{5}};
+                             *baselines::parse_correction(correction), Nanoseconds{5}};
     SCOPED_TRACE(std::string(shape) + " " + correction + " P=" + std::to_string(processes) + " seed " +
                  std::to_string(seed));
     World world(plan, static_cast<std::uint32_t>(random() % processes), seed);
@@ -174,7 +175,7 @@ TEST(AnyOrder, ThePrintedRuleReachesNobodyBeyondTheChainAndSometimesFewer) {
         std::mt19937 random(seed);
         const std::uint32_t processes = 8 + static_cast<std::uint32_t>(random() % 24);
         const BroadcastPlan plan{*topology::Tree::make(*topology::parse_tree(kTrees[random() % 5]), processes),
-                                 *parse_correction("optimized-paper:3"), Nanoseconds{5}};
+                                 *baselines::parse_correction("optimized-paper:3"), Nanoseconds{5}};
         ASSERT_FALSE(simulation::is_exact(plan));
         World world(plan, 0, seed);
         std::vector<Position> dead;

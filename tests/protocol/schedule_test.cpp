@@ -6,13 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "protocol/baselines/names.hpp"
 #include "protocol/chance.hpp"
 
 namespace coppice::protocol {
 namespace {
 
 BroadcastPlan plan(const char* tree, std::uint32_t processes, const char* correction) {
-    return {*topology::Tree::make(*topology::parse_tree(tree), processes), *parse_correction(correction)};
+    return {*topology::Tree::make(*topology::parse_tree(tree), processes), *baselines::parse_correction(correction)};
 }
 
 // What a member may hear: the payload, by its tree parent or by a correction from anybody.

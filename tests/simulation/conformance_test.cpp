@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "papers.hpp"
+#include "protocol/baselines/names.hpp"
 #include "simulation/broadcast_simulation.hpp"
 
 namespace coppice::simulation::testing {
@@ -93,7 +94,7 @@ Outcome run(const char* tree, std::uint32_t processes, const protocol::Correctio
 TEST(OptimizedRule, AsPrintedLeaves25UnreachedWherePlainAndRepairedReachIt) {
     const Faults faults{.dead = {Position{3}, Position{8}, Position{9}, Position{10}}};
     const auto unreached = [&](const char* correction) {
-        return run("kary:4", 48, *protocol::parse_correction(correction), faults).unreached;
+        return run("kary:4", 48, *protocol::baselines::parse_correction(correction), faults).unreached;
     };
     EXPECT_EQ(unreached("optimized-paper:4"), std::vector<Position>{Position{25}});
     EXPECT_TRUE(unreached("optimized:4").empty());

@@ -3,6 +3,7 @@
 #include <random>
 #include <set>
 
+#include "protocol/baselines/names.hpp"
 #include "simulation/broadcast_simulation.hpp"
 
 namespace {
@@ -29,7 +30,7 @@ Sum measure(const char* tree, std::uint32_t processes, const char* correction, s
     BroadcastSetup setup;
     setup.processes = processes;
     setup.tree = *topology::parse_tree(tree);
-    setup.correction = *protocol::parse_correction(correction);
+    setup.correction = *protocol::baselines::parse_correction(correction);
     const auto simulator = make_simulator(setup).value();
     Sum sum;
     for (std::uint32_t seed = 1; seed <= runs; ++seed) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 
+#include "protocol/baselines/names.hpp"
 #include "protocol/gossip_time.hpp"
 #include "simulation/broadcast_simulation.hpp"
 #include "simulation/checker.hpp"
@@ -49,14 +50,14 @@ Means measure(Simulator& simulator, double rate, std::uint64_t runs) {
 std::unique_ptr<Simulator> tree_simulator(const char* tree, const char* correction, std::uint32_t processes) {
     return make_simulator({.processes = processes,
                            .tree = *topology::parse_tree(tree),
-                           .correction = *protocol::parse_correction(correction)})
+                           .correction = *protocol::baselines::parse_correction(correction)})
         .value();
 }
 
 std::unique_ptr<Simulator> gossip_simulator(std::uint32_t processes) {
     GossipSetup setup;
     setup.processes = processes;
-    setup.spec = *protocol::parse_gossip("ccg");
+    setup.spec = *protocol::baselines::parse_gossip("ccg");
     setup.delta = protocol::delta_for(0.5, 1e6);
     return make_simulator(setup).value();
 }

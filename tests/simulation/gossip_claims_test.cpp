@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "protocol/baselines/names.hpp"
 #include "simulation/gossip_simulation.hpp"
 #include "simulation/unsynchronized_gossip.hpp"
 
@@ -16,7 +17,7 @@ namespace {
 GossipSetup setup_of(const std::string& spec, std::uint32_t processes, Step latency, double delta) {
     GossipSetup setup;
     setup.processes = processes;
-    setup.spec = *protocol::parse_gossip(spec);
+    setup.spec = *protocol::baselines::parse_gossip(spec);
     setup.delta = delta;
     setup.model.latency = latency;
     return setup;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "protocol/baselines/names.hpp"
 #include "simulation/faults.hpp"
 #include "simulation/gossip_simulation.hpp"
 
@@ -40,7 +41,7 @@ struct Sample {
 inline GossipSetup setup_of(const std::string& spec, std::uint32_t processes, Step latency = 2) {
     GossipSetup setup;
     setup.processes = processes;
-    setup.spec = *protocol::parse_gossip(spec);
+    setup.spec = *protocol::baselines::parse_gossip(spec);
     setup.delta = kDelta;
     setup.model.latency = latency;
     return setup;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "protocol/baselines/names.hpp"
 #include "simulation/faults.hpp"
 #include "simulation/gossip_simulation.hpp"
 #include "simulation/random.hpp"
@@ -127,7 +128,7 @@ TEST(GossipShortcut, AtTheSizesOfThePapersIsWhatTheMachinesDo) {
           Case{"ocg:32:9", 1024, 1, 0, 40}, Case{"ccg:18", 1024, 1, 0, 40}, Case{"ccg:34", 1024, 1, 0, 40},
           Case{"fcg:1:20", 1024, 1, 0, 40}, Case{"fcg:1:36", 1024, 1, 0, 40}}) {
         const GossipSetup setup{.processes = one.processes,
-                                .spec = protocol::parse_gossip(one.gossip).value(),
+                                .spec = protocol::baselines::parse_gossip(one.gossip).value(),
                                 .model = {.latency = one.latency, .overhead = 1},
                                 .options = {}};
         const auto shortcut = shortcut_of(setup);
@@ -144,9 +145,10 @@ TEST(GossipShortcut, AtTheSizesOfThePapersIsWhatTheMachinesDo) {
 
 TEST(GossipShortcut, IsThereForWhatItKnowsOnly) {
     const auto is_there = [](const char* gossip, const LogP& model) {
-        return shortcut_of(
-                   {.processes = 100, .spec = protocol::parse_gossip(gossip).value(), .model = model, .options = {}}) !=
-               nullptr;
+        return shortcut_of({.processes = 100,
+                            .spec = protocol::baselines::parse_gossip(gossip).value(),
+                            .model = model,
+                            .options = {}}) != nullptr;
     };
     const LogP model{.latency = 4, .overhead = 2};
     EXPECT_TRUE(is_there("ccg:20", model));
@@ -166,7 +168,7 @@ TEST(GossipShortcut, LeavesToTheMachinesWhatItDoesNotKnow) {
     for (const char* gossip : {"ccg:1", "fcg:1:1"}) {
         GossipSetup setup;
         setup.processes = 50;
-        setup.spec = protocol::parse_gossip(gossip).value();
+        setup.spec = protocol::baselines::parse_gossip(gossip).value();
         const auto machines = make_simulator(setup).value();
         const Faults faults = FaultPlan{.dead_count = 47}.draw(setup.processes, 1);
         ASSERT_EQ(shortcut_of(setup)->run(faults.dead, 1), nullptr);

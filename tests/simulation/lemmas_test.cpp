@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "protocol/baselines/names.hpp"
 #include "simulation/broadcast_simulation.hpp"
 #include "simulation/checker.hpp"
 #include "simulation/faults.hpp"
@@ -14,7 +15,8 @@ constexpr std::array<const char*, 4> kTrees{"binomial", "kary:4", "lame:2", "opt
 
 BroadcastSetup setup_of(const std::string& tree, const char* correction, std::uint32_t processes,
                         const LogP& model = {}) {
-    BroadcastSetup setup{.processes = processes, .correction = *protocol::parse_correction(correction), .model = model};
+    BroadcastSetup setup{
+        .processes = processes, .correction = *protocol::baselines::parse_correction(correction), .model = model};
     std::string name = tree;
     if (tree == "optimal") {
         name.append(":").append(std::to_string(model.overhead)).append(",").append(std::to_string(model.latency));

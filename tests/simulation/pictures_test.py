@@ -74,7 +74,7 @@ class Timeline(unittest.TestCase):
         self.assertEqual({"rank 2 is dead", "rank 5 is dead"}, {tip for tip in tooltips if "is dead" in tip})
 
     def test_says_which_ranks_were_not_reached(self):
-        ran = sim("timeline", "--ranks", 8, "--correction", "none", "--failed", 1)
+        ran = sim("timeline", "--ranks", 8, "--tree", "binomial", "--correction", "none", "--failed", 1)
         words = [text.text for text in xml.fromstring(ran.stdout.encode()).iter(SVG + "text")]
         # Below the dead child of a binomial tree of eight.
         self.assertEqual(words.count("not reached"), 3)
@@ -84,7 +84,7 @@ class Timeline(unittest.TestCase):
         self.assertEqual(len(re.findall(r"shape=box", dot)), 2)
         self.assertEqual(len(re.findall(r"^  \d+ -> \d+ \[dir=none", dot, re.M)), 12)
         self.assertEqual(len(re.findall(r"^  \d+ -> \d+ \[color", dot, re.M)), 11)
-        uncolored = sim("timeline", "--ranks", 8, "--correction", "none", "--failed", 1, "--dot").stdout
+        uncolored = sim("timeline", "--ranks", 8, "--tree", "binomial", "--correction", "none", "--failed", 1, "--dot").stdout
         self.assertEqual(uncolored.count('tooltip="not reached"'), 3)
 
     def test_writes_to_a_file(self):
@@ -175,6 +175,17 @@ class Reproduce(unittest.TestCase):
             page = self.read(name + ".md")
             self.assertIn("ICS'06, Figure " + name[-1], page)
             self.assertEqual((page.count("| holds |"), page.count("| **does not hold** |")), (holds, broken), name)
+
+    def test_figure_4_of_membership_is_drawn(self):
+        ran = sim("reproduce", "membership-fig4", "--out", self.out)
+        self.assertEqual(ran.returncode, 0 if has_matplotlib() else 1, ran.stderr)
+        self.assertIn("ICS'06, Figure 4", self.read("membership-fig4.md"))
+        if not has_matplotlib():
+            self.assertIn("python3-matplotlib", ran.stderr)
+            self.assertIn("membership-fig4.plot.json", os.listdir(self.out))
+            return
+        for kind in ("svg", "png"):
+            self.assertGreater(os.path.getsize(os.path.join(self.out, "membership-fig4." + kind)), 1000)
 
     def test_agreements_are_held_against_the_sentences_of_their_paper(self):
         held = {"era-2a": (4, 1, 0), "era-2b": (5, 3, 0), "era-2c": (5, 0, 1), "era-2d": (2, 1, 1), "era-3": (10, 3, 2), "era-4": (1, 2, 1)}

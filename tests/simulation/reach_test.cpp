@@ -9,6 +9,7 @@
 #include <bit>
 #include <cctype>
 
+#include "protocol/baselines/names.hpp"
 #include "protocol/gossip_broadcast.hpp"
 #include "simulation/broadcast_simulation.hpp"
 #include "simulation/faults.hpp"
@@ -45,7 +46,7 @@ constexpr std::array kExact{"none",
 BroadcastSetup setup_of(const char* tree, const char* correction, std::uint32_t processes) {
     BroadcastSetup setup{.processes = processes,
                          .tree = *topology::parse_tree(tree),
-                         .correction = *protocol::parse_correction(correction)};
+                         .correction = *protocol::baselines::parse_correction(correction)};
     setup.options.check = false;  // the checker would ask the same predicate
     return setup;
 }

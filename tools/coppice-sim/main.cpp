@@ -55,7 +55,7 @@ void print_usage(std::FILE* out) {
                "Examples:\n"
                "  coppice-sim broadcast --ranks 65536 --tree lame:2 --correction checked:synchronized --faults 1% "
                "--runs 100\n"
-               "  coppice-sim broadcast --ranks 48 --tree kary:4 --correction optimized-paper:4 --failed 3,8,9,10\n"
+               "  coppice-sim broadcast --ranks 64 --failed 1,2,3,17\n"
                "  coppice-sim advise --ranks 4096 --mtbf 18304 --job-hours 12 --reliability 0.999999\n"
                "  coppice-sim promise --ranks 64 --dead 3 --runs 100000\n"
                "  coppice-sim placement --network fattree:64 --dead-leaves all --dead-pods all\n"

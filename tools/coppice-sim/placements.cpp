@@ -120,7 +120,9 @@ std::vector<std::uint32_t> order_of_hosts(PlacementKind kind, std::span<const Si
 }
 
 topology::TreeSpec tree_for(PlacementKind kind, topology::TreeSpec spec) {
-    if (kind == PlacementKind::leaf_by_leaf) spec.numbering = topology::Numbering::in_order;
+    // A star's root serves all, in whatever order.
+    const bool has_order = spec.shape != topology::TreeShape::star;
+    if (kind == PlacementKind::leaf_by_leaf && has_order) spec.numbering = topology::Numbering::in_order;
     return spec;
 }
 

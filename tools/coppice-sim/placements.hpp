@@ -50,7 +50,7 @@ inline constexpr const char* kPlacementHelp =
 ranked: in the order of ranks
 random: in an order that the seed draws
 leaf-by-leaf: sorted by leaf, and the tree in order, so that it stays within a leaf where it can
-ours: a tree of trees and a ring of leaves)";
+ours: a tree of trees and a ring of leaves, what groups take that know their switches)";
 
 std::vector<std::string> placement_names();
 std::optional<PlacementKind> parse_placement(std::string_view name);

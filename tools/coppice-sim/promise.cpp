@@ -5,6 +5,8 @@
 
 #include "memory.hpp"
 #include "progress.hpp"
+#include "protocol/baselines/names.hpp"
+#include "protocol/names.hpp"
 #include "simulation/faults.hpp"
 #include "simulation/random.hpp"
 #include "simulation/reach.hpp"
@@ -25,14 +27,14 @@ each counts once and the figure is exact. A rank is what has a place in the tree
 Exit code: 0; 2 bad options.
 
 Examples:
-  coppice-sim promise --ranks 64 --dead 3 --runs 100000
+  coppice-sim promise --ranks 64 --dead 4 --runs 1000000
   coppice-sim promise --ranks 16,64,1024 --dead 1,2,3,4,8 --correction opportunistic:1,optimized:2,checked --format csv
 )";
 
 struct Options {
     std::vector<std::uint32_t> ranks{64};
     std::vector<std::uint32_t> dead{3};
-    std::vector<std::string> corrections{"opportunistic:1"};
+    std::vector<std::string> corrections{std::string(protocol::kDefaultCorrection)};
     std::string tree = "auto";
     std::uint64_t runs = 100'000;
     std::uint64_t seed = 1;
@@ -123,7 +125,7 @@ void print(const Options& options, const protocol::BroadcastPlan& plan, std::uin
 
 int run(const Options& options) {
     for (const std::string& name : options.corrections) {
-        const auto correction = protocol::parse_correction(name);
+        const auto correction = protocol::baselines::parse_correction(name);
         if (!correction) return refuse(correction.error());
     }
     if (options.tree != "auto") {
@@ -139,7 +141,7 @@ int run(const Options& options) {
         auto tree = topology::Tree::make(spec, ranks);
         if (!tree) return refuse(tree.error());
         for (const std::string& name : options.corrections) {
-            const protocol::BroadcastPlan plan{*tree, *protocol::parse_correction(name)};
+            const protocol::BroadcastPlan plan{*tree, *protocol::baselines::parse_correction(name)};
             for (const std::uint32_t dead : options.dead) {
                 if (dead < ranks) {
                     const Count counted = count(plan, dead, options);
@@ -167,7 +169,8 @@ int run_promise(int argc, char** argv) {
         ->capture_default_str()
         ->delimiter(',')
         ->check(CLI::Range(0U, kMaxProcesses));
-    app.add_option("--correction", options.corrections, "one or several, as for broadcast")
+    app.add_option("--correction", options.corrections,
+                   "one or several, as for broadcast; what groups take if none is given")
         ->capture_default_str()
         ->delimiter(',');
     app.add_option("--tree", options.tree, "as for broadcast, or auto: as groups choose it by the number of positions")

@@ -6,22 +6,26 @@
 #include <array>
 
 #include "joined.hpp"
+#include "protocol/baselines/names.hpp"
 #include "protocol/gossip_broadcast.hpp"
 #include "simulation/broadcast_simulation.hpp"
 #include "simulation/buntinas_simulation.hpp"
 #include "simulation/gossip_simulation.hpp"
 #include "simulation/placed_simulation.hpp"
 #include "topology/number.hpp"
+#include "topology/switch_path.hpp"
 
 namespace coppice::sim {
 namespace {
 
-// "optimal" without numbers is optimal for the model at hand.
 constexpr const char* kBothWays = "big:both";
 
-std::string fill_in(const std::string& tree, const simulation::LogP& model) {
-    if (tree != "optimal" && tree != "optimal:inorder") return tree;
-    return fmt::format("optimal:{},{}{}", model.overhead, model.latency, tree.substr(7));
+// "auto" is what groups take among so many; "optimal" without numbers is optimal for the model at hand.
+tl::expected<topology::TreeSpec, std::string> tree_named(const std::string& tree, std::uint32_t positions,
+                                                         const simulation::LogP& model) {
+    if (tree == "auto") return topology::automatic_tree(positions);
+    if (tree != "optimal" && tree != "optimal:inorder") return topology::parse_tree(tree);
+    return topology::parse_tree(fmt::format("optimal:{},{}{}", model.overhead, model.latency, tree.substr(7)));
 }
 
 }  // namespace
@@ -33,13 +37,18 @@ void SetupOptions::add_to(CLI::App& app) {
                    fmt::format("tree, with --tree and --correction; big, the binomial graph (big:both: both ways); "
                                "bfb, Buntinas' broadcast, "
                                "which needs --notice-after; or gossip: {}",
-                               joined(protocol::known_gossips(), ", ")))
+                               joined(protocol::baselines::known_gossips(), ", ")))
         ->capture_default_str();
-    app.add_option("--tree", tree_,
-                   fmt::format("{}; with :inorder for in-order numbering, kary also with :heap",
-                               joined(topology::known_trees(), ", ")))
+    app.add_option(
+           "--tree", tree_,
+           fmt::format("auto, what groups take: a star up to 16 ranks, beyond that binomial; or {}; with :inorder "
+                       "for in-order numbering, kary also with :heap",
+                       joined(topology::known_trees(), ", ")))
         ->capture_default_str();
-    app.add_option("--correction", correction_, joined(protocol::known_corrections(), ", "))->capture_default_str();
+    app.add_option("--correction", correction_,
+                   fmt::format("{}; those of papers to compare with. If none is given, what groups take",
+                               joined(protocol::baselines::known_corrections(), ", ")))
+        ->capture_default_str();
     app.add_option("--gossip-time", gossip_time_,
                    "T: steps (or rounds) that gossip lasts, if not given with --algorithm");
     app.add_option("--reliability", reliability_,
@@ -165,10 +174,10 @@ tl::expected<Experiment, std::string> SetupOptions::tree_experiment() const {
     setup.options.check = !no_check_;
     simulation::LogP farthest = setup.model;
     if (placed_) farthest.latency = placed_->network->times().latency.back();
-    const auto tree = topology::parse_tree(fill_in(tree_, farthest));
+    const auto tree = tree_named(tree_, ranks_, farthest);
     if (!tree) return tl::unexpected(tree.error());
     setup.tree = placed_ ? tree_for(placed_->kind, *tree) : *tree;
-    const auto correction = protocol::parse_correction(correction_);
+    const auto correction = protocol::baselines::parse_correction(correction_);
     if (!correction) return tl::unexpected(correction.error());
     setup.correction = *correction;
     if (app_->count("--correction-start") > 0) {
@@ -195,17 +204,21 @@ tl::expected<Experiment, std::string> SetupOptions::tree_experiment() const {
 tl::expected<Experiment, std::string> SetupOptions::placed_experiment(
     const protocol::CorrectionSpec& correction) const {
     const bool is_none = correction.kind == protocol::CorrectionKind::none;
-    const bool is_known = correction.kind == protocol::CorrectionKind::opportunistic && !correction.one_directional &&
-                          !correction.synchronized;
+    // As in a group: by the distance, whichever of the two was named.
+    const bool is_known = (correction.kind == protocol::CorrectionKind::opportunistic ||
+                           correction.kind == protocol::CorrectionKind::optimized_opportunistic) &&
+                          !correction.one_directional && !correction.synchronized;
     if (!is_none && !is_known)
-        return tl::unexpected("--placement ours corrects by opportunistic:D, or not at all (none); " +
+        return tl::unexpected("--placement ours corrects by opportunistic:D or optimized:D, or not at all (none); " +
                               to_string(correction) + " is for the other placements");
     if (one_sided_) return tl::unexpected(std::string("--one-sided is for the other placements than ours"));
+    const topology::LevelSizes sizes = topology::level_sizes(placed_->sites);
+    const std::array<std::uint32_t, simulation::kNetworkLevels> positions{sizes.hosts, sizes.leaves, sizes.pods};
     std::array<topology::TreeSpec, simulation::kNetworkLevels> trees;
     for (std::size_t level = 0; level < trees.size(); ++level) {
         simulation::LogP clock = model();
         clock.latency = placed_->network->times().latency[level];
-        const auto tree = topology::parse_tree(fill_in(tree_, clock));
+        const auto tree = tree_named(tree_, positions[level], clock);
         if (!tree) return tl::unexpected(tree.error());
         trees[level] = *tree;
     }
@@ -228,7 +241,7 @@ tl::expected<Experiment, std::string> SetupOptions::placed_experiment(
 }
 
 tl::expected<Experiment, std::string> SetupOptions::gossip_experiment(std::uint32_t active) const {
-    const auto spec = protocol::parse_gossip(algorithm_);
+    const auto spec = protocol::baselines::parse_gossip(algorithm_);
     if (!spec) return tl::unexpected("--algorithm is tree, big, big:both, bfb, or gossip: " + spec.error());
     simulation::GossipSetup setup;
     setup.processes = ranks_;

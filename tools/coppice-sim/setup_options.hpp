@@ -13,6 +13,7 @@
 #include "network_options.hpp"
 #include "protocol/broadcast.hpp"
 #include "protocol/gossip.hpp"
+#include "protocol/names.hpp"
 #include "simulation/batch.hpp"
 #include "simulation/faults.hpp"
 #include "simulation/simulator.hpp"
@@ -66,8 +67,9 @@ class SetupOptions {
     std::uint32_t hop_ = 0;
     double reliability_ = 0.999999;
     bool as_engine_ = false;
-    std::string tree_ = "binomial";
-    std::string correction_ = "opportunistic:1";
+    // What groups take where nobody chooses.
+    std::string tree_ = "auto";
+    std::string correction_{protocol::kDefaultCorrection};
     std::uint32_t latency_ = 2;
     std::uint32_t overhead_ = 1;
     std::uint32_t gap_ = 0;

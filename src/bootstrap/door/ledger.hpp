@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "bootstrap/door/ticket.hpp"
 #include "bootstrap/launcher_protocol.hpp"
+#include "bootstrap/ticket.hpp"
 
 namespace coppice::bootstrap {
 

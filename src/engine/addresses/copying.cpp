@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/mix.hpp"
-#include "engine/transport_set.hpp"
 #include "engine/wiring.hpp"
 
 namespace coppice::engine {
@@ -32,10 +31,9 @@ Rank rank_of(Seat seat) {
 
 }  // namespace
 
-Copying::Copying(TransportSet& transport_set, const Settings& settings, topology::Acquaintance acquaintance,
-                 std::string own_host, Seat self, std::uint32_t token, std::span<const std::byte> own,
-                 const Clock& clock)
-    : transport_set_(transport_set),
+Copying::Copying(Seats& seats, const Settings& settings, topology::Acquaintance acquaintance, std::string own_host,
+                 Seat self, std::uint32_t token, std::span<const std::byte> own, const Clock& clock)
+    : seats_(seats),
       settings_(settings),
       acquaintance_(std::move(acquaintance)),
       own_host_(std::move(own_host)),
@@ -78,7 +76,7 @@ bool Copying::awaits(Seat seat) const {
 }
 
 bool Copying::is_of_use(Seat seat) const {
-    return transport_set_.is_wired(seat) && !transport_set_.is_over(seat);
+    return seats_.is_wired(seat) && !seats_.is_over(seat);
 }
 
 std::uint64_t Copying::next_timer_ns() const {
@@ -124,7 +122,7 @@ std::size_t Copying::poll() {
 
 void Copying::note_ends() {
     for (const Seat seat : book_.lacking())
-        if (transport_set_.is_over(seat)) book_.note_end(seat);
+        if (seats_.is_over(seat)) book_.note_end(seat);
 }
 
 // Those with which there is a way already; where all of them have ended, others whose addresses are known.
@@ -133,7 +131,7 @@ std::vector<Seat> Copying::those_to_ask() {
     for (const Seat seat : wired_)
         if (is_of_use(seat)) some.push_back(seat);
     for (std::uint32_t s = 0; some.empty() && s < acquaintance_.nodes().ranks(); ++s)
-        if (Seat(s) != self_ && !transport_set_.is_over(Seat(s)) && wire(Seat(s))) some.emplace_back(s);
+        if (Seat(s) != self_ && !seats_.is_over(Seat(s)) && wire(Seat(s))) some.emplace_back(s);
     return some;
 }
 
@@ -162,7 +160,7 @@ void Copying::give_up_the_unreachable(std::uint64_t now_ns) {
     std::vector<Seat> hopeless = book_.lacking();
     const auto may_tell = [&](Rank rank) {
         const Seat seat(rank.value);
-        return seat != self_ && !transport_set_.is_over(seat) && !std::ranges::binary_search(hopeless, seat);
+        return seat != self_ && !seats_.is_over(seat) && !std::ranges::binary_search(hopeless, seat);
     };
     const auto has_hope = [&](Seat seat) { return std::ranges::any_of(acquaintance_.mutual(rank_of(seat)), may_tell); };
     for (auto one = hopeless.begin(); one != hopeless.end();)
@@ -170,7 +168,7 @@ void Copying::give_up_the_unreachable(std::uint64_t now_ns) {
     const std::vector<Wish> wishes = wishes_;
     for (const Wish& wish : wishes)
         if (is_in_vain(wish, now_ns) && std::ranges::binary_search(hopeless, wish.seat))
-            transport_set_.take_for_dead(wish.seat);
+            seats_.take_for_dead(wish.seat);
 }
 
 // ------------------------------------------------------------------------------------------------------- wiring ---
@@ -181,17 +179,17 @@ std::size_t Copying::wire_the_wanted() {
     std::size_t wired = 0;
     std::vector<Wish> unfulfilled;
     for (const Wish& wish : wishes) {
-        if (transport_set_.is_over(wish.seat)) continue;
-        if (!transport_set_.is_wired(wish.seat) && book_.find(wish.seat) == nullptr) {
+        if (seats_.is_over(wish.seat)) continue;
+        if (!seats_.is_wired(wish.seat) && book_.find(wish.seat) == nullptr) {
             // Others have seen its end, and tell no address: nothing would ever answer.
             if (book_.lacks(wish.seat))
                 unfulfilled.push_back(wish);
             else
-                transport_set_.take_for_dead(wish.seat);
+                seats_.take_for_dead(wish.seat);
             continue;
         }
-        if (!transport_set_.is_wired(wish.seat) && !wire(wish.seat)) continue;
-        if (wish.watches) transport_set_.to(wish.seat)->watch(wish.seat);
+        if (!seats_.is_wired(wish.seat) && !wire(wish.seat)) continue;
+        if (wish.watches) seats_.to(wish.seat)->watch(wish.seat);
         ++wired;
     }
     // An end that was noticed just now may have made others wanted.
@@ -203,11 +201,11 @@ std::size_t Copying::wire_the_wanted() {
 bool Copying::wire(Seat seat) {
     const std::vector<std::byte>* const addresses = book_.find(seat);
     if (addresses == nullptr) return false;
-    auto wired = wire_peer(transport_set_, settings_, own_host_, seat, {.host = "", .addresses = *addresses});
+    auto wired = wire_peer(seats_, settings_, own_host_, seat, {.host = "", .addresses = *addresses});
     if (!wired) {
         // One without a way to it is dead to this rank.
         if (wired.error().status != COPPICE_ERR_PEER_FAILED) ++counts_.garbage;
-        transport_set_.note_end(seat);
+        seats_.note_end(seat);
         return false;
     }
     wired_.push_back(seat);
@@ -261,7 +259,7 @@ void Copying::read(const Letter& letter) {
             return copy(letter);
         case AddressesKind::introduction:
             book_.note(letter.from, letter.content);
-            if (!transport_set_.is_wired(letter.from) && !transport_set_.is_over(letter.from)) want(letter.from);
+            if (!seats_.is_wired(letter.from) && !seats_.is_over(letter.from)) want(letter.from);
             return;
         case AddressesKind::complete:
             if (std::ranges::find(complete_, letter.from) == complete_.end()) complete_.push_back(letter.from);
@@ -274,7 +272,7 @@ void Copying::answer(const Letter& question) {
         ++counts_.garbage;
         return;
     }
-    if (!is_of_use(question.from) && (transport_set_.is_over(question.from) || !wire(question.from))) return;
+    if (!is_of_use(question.from) && (seats_.is_over(question.from) || !wire(question.from))) return;
     note_ends();
     auto pages = book_.pages(Seat(question.number), question.content, kMostBytes, kMostPages);
     if (pages.empty()) pages.emplace_back();
@@ -312,7 +310,7 @@ void Copying::copy(const Letter& letter) {
 
 void Copying::send(Sending& sending) {
     if (sending.is_taken) return;
-    transport::Transport* const wire = is_of_use(sending.to) ? transport_set_.to(sending.to) : nullptr;
+    transport::Transport* const wire = is_of_use(sending.to) ? seats_.to(sending.to) : nullptr;
     sending.is_taken = wire == nullptr || wire->send(sending.to, sending.letter.header(token_), sending.letter.content,
                                                      &sending.in_flight) != transport::SendStatus::again;
 }

@@ -28,12 +28,11 @@
 #include "base/clock.hpp"
 #include "engine/addresses/address_book.hpp"
 #include "engine/addresses/letter.hpp"
+#include "engine/seats.hpp"
 #include "engine/settings.hpp"
 #include "topology/acquaintance.hpp"
 
 namespace coppice::engine {
-
-class TransportSet;
 
 class Copying {
   public:
@@ -49,8 +48,8 @@ class Copying {
     };
 
     // References outlive this object. `token`: of the first group. `own`: this rank's addresses.
-    Copying(TransportSet& transport_set, const Settings& settings, topology::Acquaintance acquaintance,
-            std::string own_host, Seat self, std::uint32_t token, std::span<const std::byte> own, const Clock& clock);
+    Copying(Seats& seats, const Settings& settings, topology::Acquaintance acquaintance, std::string own_host,
+            Seat self, std::uint32_t token, std::span<const std::byte> own, const Clock& clock);
 
     // At the start: it was fetched, and is wired.
     void know(Seat seat, std::span<const std::byte> addresses, bool is_of_host);
@@ -105,7 +104,7 @@ class Copying {
     void send(Sending& sending);
     void write(Seat to, Letter&& letter);
 
-    TransportSet& transport_set_;
+    Seats& seats_;
     Settings settings_;
     topology::Acquaintance acquaintance_;
     std::string own_host_;

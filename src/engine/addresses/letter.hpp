@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/words.hpp"
-#include "engine/core/wire.hpp"
+#include "engine/wire/wire.hpp"
 
 namespace coppice::engine {
 

@@ -1,25 +1,25 @@
 #include "engine/addresses/unwired.hpp"
 
 #include "engine/addresses/copying.hpp"
-#include "engine/transport_set.hpp"
+#include "engine/seats.hpp"
 
 namespace coppice::engine {
 
 using transport::SendStatus;
 
 transport::Transport* Unwired::behind(Seat peer) const {
-    return transport_set_.is_wired(peer) ? transport_set_.to(peer) : nullptr;
+    return seats_.is_wired(peer) ? seats_.to(peer) : nullptr;
 }
 
 SendStatus Unwired::without(Seat peer) {
-    if (transport_set_.is_over(peer)) return SendStatus::failed;
-    transport_set_.copying()->want(peer);
+    if (seats_.is_over(peer)) return SendStatus::failed;
+    copying_.want(peer);
     return SendStatus::again;
 }
 
 void Unwired::watch(Seat peer) {
     if (transport::Transport* const wire = behind(peer)) return wire->watch(peer);
-    if (!transport_set_.is_over(peer)) transport_set_.copying()->want(peer, true);
+    if (!seats_.is_over(peer)) copying_.want(peer, true);
 }
 
 bool Unwired::is_connected(Seat peer) const {
@@ -50,13 +50,13 @@ void Unwired::probe(Seat peer) {
 
 void Unwired::fence(Seat peer) {
     if (transport::Transport* const wire = behind(peer)) return wire->fence(peer);
-    for (const auto& wire : transport_set_.wires())
+    for (const auto& wire : seats_.wires())
         if (!wire->capabilities().within_host) wire->fence(peer);
 }
 
 void Unwired::forget(Seat peer) {
     if (transport::Transport* const wire = behind(peer)) return wire->forget(peer);
-    for (const auto& wire : transport_set_.wires())
+    for (const auto& wire : seats_.wires())
         if (!wire->capabilities().within_host) wire->forget(peer);
 }
 

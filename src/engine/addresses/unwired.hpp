@@ -10,11 +10,13 @@
 
 namespace coppice::engine {
 
-class TransportSet;
+class Copying;
+class Seats;
 
 class Unwired final : public transport::Transport {
   public:
-    explicit Unwired(TransportSet& transport_set) : transport_set_(transport_set) {}
+    // References outlive this object.
+    Unwired(Seats& seats, Copying& copying) : seats_(seats), copying_(copying) {}
 
     // Only other hosts' ranks are behind it.
     const transport::Capabilities& capabilities() const override {
@@ -47,7 +49,8 @@ class Unwired final : public transport::Transport {
     // None leads there: not yet, or never.
     transport::SendStatus without(Seat peer);
 
-    TransportSet& transport_set_;
+    Seats& seats_;
+    Copying& copying_;
 };
 
 }  // namespace coppice::engine

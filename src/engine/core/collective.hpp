@@ -4,7 +4,7 @@
 // hands it messages and changes of membership, and calls it when there may be progress. The components of a group are called
 // in the order in which the group lists them.
 //
-// One thread at a time. Nothing here may call functions of the application unless Core::may_call_back().
+// One thread at a time. Nothing here may call functions of the application unless Surroundings::may_call_back().
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 #include "base/error.hpp"
 #include "base/words.hpp"
 #include "coppice/coppice.h"
-#include "engine/core/wire.hpp"
+#include "engine/wire/wire.hpp"
 #include "protocol/failed_set.hpp"
 #include "status/page.hpp"
 #include "transport/transport.hpp"
@@ -43,8 +43,8 @@ class Collective {
     // --- messages
     // On one of its channels, from a live member; `header` has passed decode(). The payload is valid during the call, or,
     // when this returns true, until the buffer is released to the transport. Ill-formed messages are told to
-    // Core::note_garbage(). On a channel that is frequent, and has short headers, nothing is thrown: what there is no memory for is told to
-    // Core::note_refused().
+    // News::note_garbage(). On a channel that is frequent, and has short headers, nothing is thrown: what there is no memory for is told to
+    // News::note_refused().
     virtual bool message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
                          transport::Buffer buffer) = 0;
 

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <new>
 
-#include "engine/context.hpp"
-
 namespace coppice::engine {
 namespace {
 
@@ -18,93 +16,90 @@ constexpr std::uint32_t kMostStartsWithoutALook = 31;
 }  // namespace
 
 void Core::add(Collective& collective, std::span<const Channel> channels) {
-    collectives_.push_back(&collective);
+    subscribers_.add(collective);
     for (const Channel channel : channels)
         by_channel_[static_cast<std::size_t>(channel)] = &collective;
 }
 
-std::uint64_t Core::now_ns() const {
-    return context_->clock().now_ns();
-}
-
-bool Core::may_call_back() const {
-    return context_->may_call_back();
-}
-
 // ---------------------------------------------------------------------------------------------------- progress ---
 
+void Core::carry(Passenger& passenger) {
+    passenger_ = &passenger;
+    controls_.carry(passenger);
+}
+
 std::size_t Core::progress(Care care) {
-    const std::size_t events = poll_wires();
+    const std::size_t events = membership_.poll_wires();
     attend(events, care);
-    return events + std::exchange(work_, 0);
+    return events + news_.take_work();
 }
 
 void Core::attend(std::size_t events, Care care) {
-    const bool thorough = care == Care::thorough || leaving() || look_soon_ || count_moved_ ||
-                          (publishing_ && events > 0) || detector_is_due() || ++rounds_ % kHousekeepingRounds == 0;
-    for (Collective* const collective : collectives_)
+    const bool thorough = care == Care::thorough || life_.is_leaving() || news_.wait() ||
+                          (local_peers_.publishing() && events > 0) || membership_.is_due() ||
+                          ++rounds_ % kHousekeepingRounds == 0;
+    for (Collective* const collective : subscribers_.all())
         collective->progress(thorough);
-    if (thorough || look_soon_ || count_moved_) {
-        look_soon_ = count_moved_ = false;
-        look_at_held_back();
-        read_failure_logs();
-        read_departures();
-        hear_last_words();
-        progress_detector();
-        if (!controls_.empty()) flush_controls();
-        for (Collective* const collective : collectives_)
+    if (thorough || news_.wait()) {
+        news_.attend();
+        membership_.look_at_held_back();
+        if (!held_messages_.empty() && !membership_.holds_back()) take_held_messages();
+        membership_.read_failure_logs();
+        membership_.read_departures();
+        subscribers_.hear_last_words();
+        membership_.progress();
+        if (controls_.wait()) controls_.flush();
+        for (Collective* const collective : subscribers_.all())
             collective->keep_house();
-        if (!controls_.empty()) flush_controls();
-        context_->observe();
+        if (controls_.wait()) controls_.flush();
+        around_.context().observe();
     }
-    if (!untold_.empty()) tell_failures();
+    if (membership_.has_untold()) membership_.tell_failures();
 }
 
 void Core::attend_to_news(bool count_concerns_components) {
-    if (count_concerns_components || look_soon_ || !untold_.empty() || !controls_.empty())
+    if (count_concerns_components || news_.is_looked_at_soon() || membership_.has_untold() || controls_.wait())
         return attend(0, Care::usual);
-    count_moved_ = false;
+    news_.pass_count_on();
     passenger_->pass_on();
 }
 
 bool Core::waits_for_room() const {
-    return !controls_.empty() || std::ranges::any_of(collectives_, &Collective::waits_for_room);
+    return controls_.wait() || std::ranges::any_of(subscribers_.all(), &Collective::waits_for_room);
 }
 
 Result<void> Core::look_before_start() {
-    if (!to_meet_.empty()) meet_next();
+    if (local_peers_.is_to_meet()) local_peers_.meet_next();
     if ((++starts_ & starts_mask_) == 0) look_for_news();
-    if (!revoked()) look_whether_fenced();  // from which this rank may learn that it has no quorum
-    if (revoked()) {
-        if (auto reason = reason_to_revoke()) return tl::unexpected(std::move(*reason));
+    if (!life_.revoked()) look_whether_fenced();  // from which this rank may learn that it has no quorum
+    if (life_.revoked()) {
+        if (auto reason = subscribers_.reason_to_revoke()) return tl::unexpected(std::move(*reason));
         return fail(COPPICE_ERR_REVOKED, "the group has been revoked: it can be shrunk or destroyed, no more");
     }
-    if (fenced()) return fail(COPPICE_ERR_FENCED, "rank {} was taken for dead by the others", members_.self().value);
+    if (life_.fenced())
+        return fail(COPPICE_ERR_FENCED, "rank {} was taken for dead by the others", members_.self().value);
     return {};
 }
 
 void Core::look_for_news() {
-    context_->progress();
-    read_failure_logs();
-    hear_last_words();
+    around_.context().progress();
+    membership_.read_failure_logs();
+    subscribers_.hear_last_words();
 }
 
 // There are ranks to meet, or there is a bound of silence.
 std::uint32_t Core::starts_without_a_look() const {
+    const Settings& settings = around_.settings();
     const bool has_something_to_do =
-        standing_ != Standing::member || !to_meet_.empty() || settings_.detection_bound.value > 0;
-    return has_something_to_do ? 0 : std::min(kMostStartsWithoutALook, settings_.window - 1);
+        !life_.is_member() || local_peers_.is_to_meet() || settings.detection_bound.value > 0;
+    return has_something_to_do ? 0 : std::min(kMostStartsWithoutALook, settings.window - 1);
 }
 
-void Core::end_all(coppice_status_t status, const std::string& why) {
-    for (Collective* const collective : collectives_)
-        collective->end_all(status, why);
-}
-
-std::optional<Error> Core::reason_to_revoke() {
-    for (Collective* const collective : collectives_)
-        if (auto reason = collective->reason_to_revoke()) return reason;
-    return std::nullopt;
+// A call that begins something is told at once that this rank is fenced, if that can be known here.
+void Core::look_whether_fenced() {
+    if (life_.fenced()) return;
+    if (life_.taken_for_dead()) life_.be_fenced();
+    if (membership_.was_away()) progress();
 }
 
 // ---------------------------------------------------------------------------------------------------- messages ---
@@ -113,9 +108,9 @@ std::optional<Error> Core::reason_to_revoke() {
 bool Core::message(Seat there, std::span<const std::byte> bytes, std::span<const std::byte> payload,
                    transport::Buffer buffer) {
     if (there.value < members_.ranks() && there != own_seat()) [[likely]] {
-        if (const WireHeader* const header = familiar_.recognize(bytes, payload.size())) [[likely]] {
+        if (const WireHeader* const header = news_.familiar().recognize(bytes, payload.size())) [[likely]] {
             const Rank from(there.value);
-            detector_.heard(from);
+            membership_.heard(from);
             return familiar_to_->message(from, *header, payload, buffer);
         }
     }
@@ -125,65 +120,82 @@ bool Core::message(Seat there, std::span<const std::byte> bytes, std::span<const
 // Not inline: what it keeps on the stack would cost each message that is familiar.
 [[gnu::noinline]] bool Core::strange_message(Seat there, std::span<const std::byte> bytes,
                                              std::span<const std::byte> payload, transport::Buffer buffer) try {
-    if (router_.ranks_are_seats()) return take(Rank(there.value), bytes, payload, buffer);
-    if (const auto from = router_.rank_at(there)) return take(*from, bytes, payload, buffer);
-    ++(fenced() ? refused_ : garbage_);  // as in take()
-    return false;
+    if (around_.router().ranks_are_seats()) return take(Rank(there.value), bytes, payload, buffer);
+    if (const auto from = around_.router().rank_at(there)) return take(*from, bytes, payload, buffer);
+    return is_not_understood();
 } catch (const std::bad_alloc&) {
-    ++refused_;  // no memory to hold on to it
+    news_.note_refused();  // no memory to hold on to it
     return false;
 }
 
 std::byte* Core::place(Seat there, std::span<const std::byte> bytes, std::size_t payload_length, std::size_t here) {
-    const auto from = router_.rank_at(there);
+    const auto from = around_.router().rank_at(there);
     if (!from || from->value >= members_.ranks() || *from == members_.self() || members_.failed(*from)) return nullptr;
-    const auto header = decode(bytes, payload_length, id_);
-    if (!header || header->root >= members_.ranks() || revoked()) return nullptr;
+    const auto header = decode(bytes, payload_length, around_.id());
+    if (!header || header->root >= members_.ranks() || life_.revoked()) return nullptr;
     Collective* const collective = by_channel_[static_cast<std::size_t>(header->tag.channel)];
     return collective == nullptr ? nullptr : collective->place(*from, *header, payload_length, here);
 }
 
 bool Core::take(Rank from, std::span<const std::byte> bytes, std::span<const std::byte> payload,
                 transport::Buffer buffer) {
-    const auto header = decode(bytes, payload.size(), id_);
+    const auto header = decode(bytes, payload.size(), around_.id());
     if (!header || from.value >= members_.ranks() || from == members_.self() || header->root >= members_.ranks() ||
         !hear_count(header->stable)) [[unlikely]] {
-        // The others may have gone on without a rank that they take for dead: it need not know of what they speak.
-        ++(fenced() ? refused_ : garbage_);
-        return false;
+        return is_not_understood();
     }
-    if (members_.failed(from) && !is_heard_out(from, header->tag)) {
-        ++refused_;
+    if (members_.failed(from) && !membership_.is_heard_out(from, header->tag)) {
+        news_.note_refused();
         const bool is_answer =
             header->tag == Tag(Channel::members, MembersKind::failure_notice) && header->sequence == kAnswered;
-        if (!is_answer) router_.transport_set()->answer_one_to_fence(router_.seat_of(from), id_, from);
+        const Router& router = around_.router();
+        if (!is_answer) router.transport_set()->answer_one_to_fence(router.seat_of(from), around_.id(), from);
         return false;
     }
-    detector_.heard(from);
+    membership_.heard(from);
     if (header->tag.channel == Channel::window)
-        count_moved_ = true;
+        news_.count_moved();
     else if (!row_of(header->tag.channel).is_frequent)
-        look_soon_ = true;
+        news_.look_soon();
     if (header->tag.channel == Channel::members) {
         members_message(from, *header);
         return false;
     }
     Collective* const collective = by_channel_[static_cast<std::size_t>(header->tag.channel)];
     if (collective == nullptr) [[unlikely]] {
-        ++garbage_;
+        news_.note_garbage();
         return false;
     }
-    if (stage() == Stage::left) [[unlikely]] {
-        departure_.heard(from);
-        send_departures();
-    }
-    if (revoked() && !collective->outlives_revocation()) return false;
+    if (life_.has_left()) [[unlikely]]
+        leaving_.heard(from);
+    if (life_.revoked() && !collective->outlives_revocation()) return false;
+    const bool rests_on_deaths = carries_failures(header->tag);
+    if (rests_on_deaths && membership_.holds_back()) [[unlikely]]
+        return hold_message(from, *header, payload);
     const ChannelRow& row = row_of(header->tag.channel);
-    if (row.is_frequent && !row.is_long && takes_part_as_ever()) {
-        familiar_.is(*header, payload.size());
+    if (row.is_frequent && !row.is_long && !rests_on_deaths && takes_part_as_ever()) {
+        news_.familiar().is(*header, payload.size());
         familiar_to_ = collective;
     }
     return collective->message(from, *header, payload, buffer);
+}
+
+// The sender has told of these deaths before. It says this once: refused, it would be lost.
+bool Core::hold_message(Rank from, const WireHeader& header, std::span<const std::byte> payload) {
+    if (held_messages_.size() >= kMostHeldMessages) {
+        news_.note_garbage();
+    } else {
+        held_messages_.push_back({from, header, {payload.begin(), payload.end()}});
+    }
+    return false;
+}
+
+void Core::take_held_messages() {
+    for (const HeldMessage& one : std::exchange(held_messages_, {})) {
+        Collective* const collective = by_channel_[static_cast<std::size_t>(one.header.tag.channel)];
+        if (members_.failed(one.from) || (life_.revoked() && !collective->outlives_revocation())) continue;
+        collective->message(one.from, one.header, one.payload, 0);
+    }
 }
 
 bool Core::hear_count(std::uint64_t count) {
@@ -195,65 +207,28 @@ bool Core::hear_count(std::uint64_t count) {
 
 void Core::members_message(Rank from, const WireHeader& header) {
     const auto kind = static_cast<MembersKind>(header.tag.kind);
-    switch (kind) {
-        case MembersKind::left:
-            return header.sequence == kNeverVoted ? member_left_without_vote(from) : member_left(from);
-        case MembersKind::never_here:
-            note_voteless({&from, 1});
-            return learn_failure(from);
-        case MembersKind::still_lives:
-            return note_living(from, header.detail);
-        case MembersKind::leaving_ask:
-        case MembersKind::leaving_answer:
-            return departure_message(from, header);
-        case MembersKind::heartbeat:
-            // One that has left this group may still observe this rank, which beats to another by now.
-            if (header.sequence == static_cast<std::uint64_t>(Beat::asks)) send_beat(from, Beat::answers);
-            break;
-        case MembersKind::failure_notice:
-            break;
-    }
-    const auto news =
-        kind == MembersKind::failure_notice ? protocol::DetectorKind::notice : protocol::DetectorKind::heartbeat;
-    if (!detector_.receive({.kind = news, .from = from, .to = members_.self(), .about = Rank(header.detail)})) {
-        ++garbage_;
-        return;
-    }
-    heed_detector();
+    if (kind == MembersKind::leaving_ask || kind == MembersKind::leaving_answer) return leaving_.message(from, header);
+    membership_.message(from, header);
 }
 
-void Core::hear_last_words() {
-    for (Collective* const collective : collectives_)
-        collective->hear_last_words();
+// ---------------------------------------------------------------------------------------------- the transport set ---
+
+void Core::peer_failed(Seat there, transport::FailureCause /*cause*/) {
+    if (const auto rank = around_.router().rank_at(there)) membership_.learn_failure(*rank);
 }
 
-// ------------------------------------------------------------------------------------------------------ control ---
-
-void Core::send_control(Rank to, Tag tag, std::uint64_t sequence, std::uint32_t detail) {
-    if (to == members_.self() || members_.failed(to)) return;
-    controls_.push_back(
-        {to,
-         WireHeader{.token = id_.token, .tag = tag, .sequence = sequence, .detail = detail, .epoch = id_.epoch.value}});
+void Core::peer_left(Seat there) {
+    if (const auto rank = around_.router().rank_at(there)) membership_.member_left(*rank);
 }
 
-void Core::flush_controls() {
-    const std::size_t count = controls_.size();
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-        Control control = controls_[i];
-        const Link link = router_.to(control.to);
-        if (!link || members_.failed(control.to)) continue;
-        control.header.stable = passenger_->count();
-        std::uint32_t in_flight = 0;  // no payload, so nothing is referred to
-        if (link.send(bytes_of(control.header), {}, &in_flight) == transport::SendStatus::again)
-            controls_[kept++] = control;
-    }
-    controls_.erase(controls_.begin() + static_cast<std::ptrdiff_t>(kept),
-                    controls_.begin() + static_cast<std::ptrdiff_t>(count));
+bool Core::is_done_with(Seat there) const {
+    const auto rank = around_.router().rank_at(there);
+    return !rank || members_.failed(*rank) || life_.has_departed(*rank);
 }
 
-bool Core::controls_wait_for(Rank to) const {
-    return std::ranges::find(controls_, to, &Control::to) != controls_.end();
+// Its caller may yet shrink it.
+bool Core::may_precede(Epoch epoch) const {
+    return epoch.value > around_.id().epoch.value && life_.stays() && !life_.fenced();
 }
 
 }  // namespace coppice::engine

@@ -32,6 +32,7 @@ class Members {
     Rank self() const { return self_; }
     std::uint32_t ranks() const { return nodes_.ranks(); }
     std::uint32_t nodes() const { return nodes_.count(); }
+    bool single_node() const { return nodes() == 1; }
     Node own_node() const { return own_node_; }
     Node node_of(Rank rank) const { return Node(nodes_.node_of(rank)); }
     const topology::Nodes& nodes_table() const { return nodes_; }

@@ -8,17 +8,18 @@
 
 #include "base/host.hpp"
 #include "bootstrap/door/door.hpp"
-#include "engine/addresses/exchange.hpp"
 #include "engine/context.hpp"
+#include "engine/formation/exchange.hpp"
 #include "engine/formation/greeting.hpp"
 #include "engine/formation/inside.hpp"
 #include "engine/formation/meeting.hpp"
 #include "engine/formation/transports.hpp"
-#include "engine/joining/cards.hpp"
-#include "engine/joining/doorway.hpp"
-#include "engine/joining/introductions.hpp"
+#include "engine/newcomers/cards.hpp"
+#include "engine/newcomers/doorway.hpp"
+#include "engine/newcomers/introductions.hpp"
 #include "engine/presence.hpp"
 #include "engine/whereabouts.hpp"
+#include "engine/wire/address_list.hpp"
 #include "topology/domains.hpp"
 #include "topology/switch_path.hpp"
 #include "transport/faults.hpp"
@@ -83,10 +84,11 @@ class Formation {
                                              std::move(*plan));
         // The greetings have told everybody of the same; later ones may be news to others.
         const std::span<const Rank> dead = dead_;
-        group->core().note_voteless(absent_);
+        group->core().membership().note_voteless(absent_);
         group->start_with_failed(dead.first(dead_at_meeting_), dead.subspan(dead_at_meeting_));
         if (settings_.keeps_pmix_session) listen_to_launcher();
-        if (auto opened = open_door(group->core().id()); !opened) return tl::unexpected(std::move(opened.error()));
+        if (auto opened = open_door(group->core().around().id()); !opened)
+            return tl::unexpected(std::move(opened.error()));
         return group;
     }
 

@@ -1,7 +1,7 @@
-// What ranks tell each other while a group is formed: the greeting of the first exchange, and the addresses of the second.
+// What ranks tell each other first while a group is formed; in the second exchange they tell their addresses (wire/address_list.hpp).
 //
-// Nothing that is read here is trusted: both parsers look only at bytes that are there. What a greeting says is text of the
-// peer's own: the caller that shows it to people makes it fit for that.
+// Nothing that is read here is trusted: the parser looks only at bytes that are there. What a greeting says is text of the
+// peer's own: the caller that shows it to people makes it fit for that (shown()).
 #pragma once
 
 #include <cstddef>
@@ -31,14 +31,5 @@ struct Greeting {
     // None when the bytes are no greeting of any version. Of another protocol's only the first two lines are known.
     static std::optional<Greeting> parse(std::span<const std::byte> blob);
 };
-
-// What a peer sent, made fit for a message to people.
-std::string shown(std::string_view text);
-
-// Addresses of all transports of a rank, one after the other: name, newline, length as 4 bytes, bytes.
-void append_address(std::vector<std::byte>& all, std::string_view name, std::span<const std::byte> address);
-
-// The first address of that name; none when there is none, or the list is cut short before it.
-std::optional<std::span<const std::byte>> find_address(std::span<const std::byte> all, std::string_view name);
 
 }  // namespace coppice::engine

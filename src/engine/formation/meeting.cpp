@@ -11,6 +11,7 @@
 #include "engine/formation/greeting.hpp"
 #include "engine/formation/group_secret.hpp"
 #include "engine/whereabouts.hpp"
+#include "engine/wire/address_list.hpp"
 #include "transport/registry.hpp"
 
 namespace coppice::engine {

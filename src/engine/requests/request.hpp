@@ -14,6 +14,7 @@ namespace coppice::engine {
 
 class Collective;
 class Group;
+struct GroupTrace;
 
 enum class RequestState : std::uint8_t { free, waiting, done };
 
@@ -37,8 +38,8 @@ struct alignas(64) Request {
     std::string message;
     // An agreement (or shrink) that has ended: the ranks that all hold to be dead.
     std::shared_ptr<const protocol::FailedSet> agreed;
-    bool traced = false;        // non-blocking: a trace has its beginning, and not its end
-    bool change_waits = false;  // an agreement: a change of members, as some rank knew
+    const GroupTrace* traced = nullptr;  // non-blocking: that has its beginning, and not its end
+    bool change_waits = false;           // an agreement: a change of members, as some rank knew
     // For the status page (observation.hpp). 0: not yet.
     struct Seen {
         std::uint64_t waiting_ns = 0;       // non-blocking: when it was first seen to wait

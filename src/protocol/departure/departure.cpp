@@ -17,9 +17,17 @@ std::string_view to_string(DepartureKind kind) {
 }
 
 Departure::Departure(const DeparturePlan& plan, Rank self)
-    : roster_(*plan.nodes, self), plan_(plan), faults_(plan.faults), pause_(plan.ask_again) {}
+    : roster_(*plan.nodes, self),
+      plan_(plan),
+      faults_(plan.faults),
+      stage_(plan.unclaimed ? Stage::unclaimed : Stage::staying),
+      pause_(plan.ask_again) {}
 
 // ---------------------------------------------------------------------------------------------------------- facts ---
+
+void Departure::claim() {
+    if (stage_ == Stage::unclaimed) stage_ = Stage::staying;
+}
 
 void Departure::want() {
     if (stage_ == Stage::staying) stage_ = Stage::leaving;
@@ -99,6 +107,7 @@ void Departure::forget(Rank rank) {
 void Departure::answer(Rank asker) {
     DepartureMessage reply{.kind = DepartureKind::answer, .from = self(), .to = asker, .about = self()};
     switch (stage_) {
+        case Stage::unclaimed:
         case Stage::staying:
             reply.said_so = true;
             break;

@@ -84,6 +84,7 @@ struct DeparturePlan {
     Nanoseconds answer_after{0};
     std::uint32_t farthest = UINT32_MAX;  // neighbour that is told; less only for tests
     std::uint16_t faults = 0;
+    bool unclaimed = false;  // the caller has yet to claim the group: claim()
 };
 
 class Departure {
@@ -91,6 +92,7 @@ class Departure {
     using Message = DepartureMessage;
 
     enum class Stage : std::uint8_t {
+        unclaimed,  // its caller does not have the group yet: as staying, but that it can't want to leave
         staying,
         leaving,    // waits until it may
         deserting,  // its caller has given up, and it leaves in peace if it can while others may ask it
@@ -110,6 +112,7 @@ class Departure {
 
     // --------------------------------------------------------------------------------------------------- facts
 
+    void claim();
     void want();
     // While it waits, when is_due(): one of the ranks whose message the collectives wait for.
     bool is_due(Nanoseconds now) const { return !ask_at_ || now.value >= ask_at_->value; }
@@ -164,7 +167,7 @@ class Departure {
     FailedSet failed_;  // of the departed, those that were taken for dead afterwards
     DeparturePlan plan_;
     std::uint16_t faults_;
-    Stage stage_ = Stage::staying;
+    Stage stage_;
     bool fenced_ = false;
     std::vector<Rank> departed_;
     std::vector<DepartureMessage> sends_;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "simulation/explore/membership_locals.hpp"
 
@@ -23,9 +25,10 @@ bool has(std::uint32_t bits, std::uint32_t process) {
 // A state is a few numbers: of each process that of its own state, or of the last vote that it has left behind.
 class World {
   public:
-    World(const MembershipScenario& scenario, MembershipLocals& locals)
+    World(const MembershipScenario& scenario, MembershipLocals& locals, std::set<std::string>* outcomes)
         : scenario_(&scenario),
           machines_(&locals),
+          outcomes_(outcomes),
           processes_(scenario.ranks + scenario.joins + scenario.rejoins),
           crashes_left_(static_cast<std::uint8_t>(scenario.crashes)),
           cuts_left_(static_cast<std::uint8_t>(scenario.cuts)),
@@ -36,7 +39,7 @@ class World {
             put(process, machines_->member(process));
         for (std::uint32_t join = 0; join < scenario.joins; ++join) {
             const std::uint32_t process = scenario.ranks + join;
-            put(process, machines_->newcomer({.process = protocol::Process(process)}));
+            put(process, machines_->newcomer({.process = protocol::Process(process), .waits = scenario.newcomers_go}));
         }
         call_early();
     }
@@ -44,6 +47,11 @@ class World {
     void moves(std::vector<Move>& moves) const {
         for (std::uint32_t process = 0; process < processes_; ++process) {
             if (lives(process)) moves_of(process, moves);
+        }
+        for (std::size_t i = 0; i < pending_.size(); ++i) {
+            const std::uint32_t from = machines_->from(pending_[i]);
+            if (i == 0 || machines_->from(pending_[i - 1]) != from)
+                moves.push_back({kSend, static_cast<std::uint8_t>(from), static_cast<std::uint16_t>(i)});
         }
         if (may_start_again()) moves.push_back({kStartAgain, 0, 0, false});
         if (cuts_left_ > 0) {
@@ -77,6 +85,12 @@ class World {
                 step(process, machines_->receive(states_[process], message));
                 break;
             }
+            case kSend: {
+                const std::uint32_t message = pending_[move.detail];
+                pending_.erase(pending_.begin() + move.detail);
+                post(message);
+                break;
+            }
             case kSuspect:
                 step(process, machines_->notice(states_[process], move.detail));
                 break;
@@ -94,6 +108,7 @@ class World {
                 --crashes_left_;
                 crashed_ = static_cast<std::uint8_t>(crashed_ | 1U << process);
                 if (process < scenario_->ranks && first_dead_ == kNobody) first_dead_ = move.rank;
+                std::erase_if(pending_, [&](std::uint32_t message) { return machines_->from(message) == process; });
                 end(process);
                 break;
         }
@@ -111,6 +126,9 @@ class World {
                 return process + " wants to leave";
             case kFarewell:
                 return process + " goes, and says that it never voted";
+            case kSend:
+                return process + " sends " + std::to_string(machines_->to(pending_[move.detail])) + ": " +
+                       machines_->describe(pending_[move.detail]);
             case kReceive:
                 return process + " receives from " + std::to_string(machines_->from(bag_[move.detail])) + ": " +
                        machines_->describe(bag_[move.detail]);
@@ -135,10 +153,12 @@ class World {
     std::string check() const { return ""; }
 
     std::string check_end() const {
+        if (outcomes_ != nullptr) outcomes_->insert(outcome());
         for (std::uint32_t process = 0; process < processes_; ++process) {
             if (!lives(process)) continue;
             const MembershipFacts& facts = machines_->facts(states_[process]);
-            const std::string wrong = facts.standing == Standing::joining ? check_joiner(facts) : check_member(facts);
+            const bool joins = facts.standing == Standing::joining;
+            const std::string wrong = joins ? check_joiner(facts) : check_member(facts);
             if (!wrong.empty()) return "process " + std::to_string(process) + wrong;
         }
         return "";
@@ -146,19 +166,32 @@ class World {
 
     std::uint64_t hash() const {
         std::uint64_t hash = hash_bytes(states_.data(), processes_ * sizeof states_[0], 11);
-        const std::array<std::uint8_t, 9> rest{ended_,        crashed_,   started_,     side_,          first_dead_,
-                                               crashes_left_, cuts_left_, leaves_left_, farewells_left_};
+        const std::array<std::uint8_t, 10> rest{ended_,        crashed_,   started_,     side_,           first_dead_,
+                                                crashes_left_, cuts_left_, leaves_left_, farewells_left_, taken_in_};
         hash = hash_bytes(rest.data(), sizeof rest, hash);
         hash = hash_bytes(told_.data(), sizeof told_, hash);
         hash = hash_bytes(views_.data(), sizeof views_, hash);
+        hash = hash_bytes(pending_.data(), pending_.size() * sizeof(std::uint32_t), hash);
         return hash_bytes(bag_.data(), messages_ * sizeof bag_[0], hash);
     }
 
   private:
-    enum Kind : std::uint8_t { kCall, kLeave, kFarewell, kReceive, kSuspect, kNotice, kCut, kStartAgain, kCrash };
+    enum Kind : std::uint8_t {
+        kCall,
+        kLeave,
+        kFarewell,
+        kSend,
+        kReceive,
+        kSuspect,
+        kNotice,
+        kCut,
+        kStartAgain,
+        kCrash
+    };
     static constexpr std::uint8_t kNobody = 255;
 
     bool lives(std::uint32_t process) const { return has(started_, process) && !has(ended_, process); }
+    bool never_speaks(std::uint32_t process) const { return scenario_->newcomers_go && process >= scenario_->ranks; }
     bool is_cut_off(std::uint32_t a, std::uint32_t b) const { return side_ != 0 && has(side_, a) != has(side_, b); }
     bool share_a_host(std::uint32_t a, std::uint32_t b) const {
         return scenario_->hosts == 0 || a % scenario_->hosts == b % scenario_->hosts;
@@ -174,6 +207,7 @@ class World {
         const auto number = static_cast<std::uint8_t>(process);
         const MembershipFacts& facts = machines_->facts(states_[process]);
         if (crashes_left_ > 0) moves.push_back({kCrash, number, 0, false});
+        if (never_speaks(process)) return;
         if (wants_a_view(facts)) moves.push_back({kCall, number});
         const bool may_leave = leaves_left_ > 0 && facts.standing == Standing::member && !facts.leaving;
         if (may_leave && facts.epoch < scenario_->views) moves.push_back({kLeave, number, 0, false});
@@ -186,7 +220,8 @@ class World {
             const bool is_shut_out = lives(other) && has(machines_->facts(states_[other]).suspects, process);
             const bool is_cut = is_cut_off(process, other) || is_shut_out;
             if (other == process || (!is_gone && !is_cut) || has(facts.certain, other)) continue;
-            if (!has(facts.minds, other) && !hears_from(process, other)) continue;
+            const bool is_minded = has(facts.minds, other) || hears_from(process, other);
+            if (!is_minded && !scenario_->all_notices) continue;
             // The witness of a death may be on either side of a cut.
             const bool is_suspected = has(facts.unreachable, other);
             // What a process says last is on its way before its end is seen, and is not heard from one that is suspected.
@@ -230,7 +265,9 @@ class World {
     void start_again() {
         const std::uint32_t process = processes_ - 1;
         started_ = static_cast<std::uint8_t>(started_ | 1U << process);
-        put(process, machines_->newcomer({.process = protocol::Process(process), .seat = first_dead_}));
+        put(process,
+            machines_->newcomer(
+                {.process = protocol::Process(process), .seat = first_dead_, .waits = scenario_->newcomers_go}));
     }
 
     void step(std::uint32_t process, const MembershipLocals::Step& step) {
@@ -241,19 +278,28 @@ class World {
     void put(std::uint32_t process, const MembershipLocals::Step& step) {
         states_[process] = step.local;
         for (const std::uint32_t message : step.sent) {
-            const std::uint32_t to = machines_->to(message);
-            if (is_cut_off(process, to)) continue;
-            if (messages_ == kBag) {
-                broken_ = "too many messages are under way";
-                return;
+            if (!scenario_->sends_apart) {
+                post(message);
+                continue;
             }
-            auto* const end = bag_.data() + messages_;
-            auto* const place = std::lower_bound(bag_.data(), end, message);
-            std::copy_backward(place, end, end + 1);
-            *place = message;
-            ++messages_;
+            const auto later = [this](std::uint32_t from, std::uint32_t of) { return from < machines_->from(of); };
+            pending_.insert(std::upper_bound(pending_.begin(), pending_.end(), process, later), message);
         }
         look(process);
+    }
+
+    void post(std::uint32_t message) {
+        const std::uint32_t to = machines_->to(message);
+        if (is_cut_off(machines_->from(message), to) || never_speaks(to)) return;
+        if (messages_ == kBag) {
+            broken_ = "too many messages are under way";
+            return;
+        }
+        auto* const end = bag_.data() + messages_;
+        auto* const place = std::lower_bound(bag_.data(), end, message);
+        std::copy_backward(place, end, end + 1);
+        *place = message;
+        ++messages_;
     }
 
     // What it has become.
@@ -263,6 +309,8 @@ class World {
         if (facts.standing == Standing::excluded && side_ == 0)
             broken_ = "process " + std::to_string(process) + " is excluded, and nobody was cut off";
         if (facts.standing != Standing::member) return end(process);
+        if (scenario_->newcomers_go)
+            taken_in_ = static_cast<std::uint8_t>(taken_in_ | facts.members >> scenario_->ranks << scenario_->ranks);
         std::uint32_t& view = views_[facts.epoch];
         if (view != 0 && view != facts.view && scenario_->quorum != protocol::Quorum::any) {
             broken_ = "process " + std::to_string(process) + " has " + machines_->describe_view(facts.view) +
@@ -333,6 +381,7 @@ class World {
     }
 
     std::string check_joiner(const MembershipFacts& facts) const {
+        if (scenario_->newcomers_go) return check_newcomer(facts.process);
         const std::uint32_t asked = facts.asked;
         if (!lives(asked)) return " waits for one that has gone";
         const MembershipFacts& door = machines_->facts(states_[asked]);
@@ -345,8 +394,34 @@ class World {
         return "";
     }
 
+    // It is in a view, or all that may make the next one know that it waits.
+    std::string check_newcomer(std::uint32_t newcomer) const {
+        for (std::uint32_t process = 0; process < scenario_->ranks && !has(taken_in_, newcomer); ++process) {
+            if (!lives(process) || is_cut_off(process, newcomer)) continue;
+            const MembershipFacts& facts = machines_->facts(states_[process]);
+            if (facts.lacks_quorum) continue;
+            if (!lives(facts.root) || !has(machines_->facts(states_[facts.root]).waiting, newcomer))
+                return " waits, and the root does not know it";
+        }
+        return "";
+    }
+
+    std::string outcome() const {
+        std::string text = "cut " + std::to_string(side_) + ", dead " + std::to_string(crashed_);
+        for (std::uint32_t process = 0; process < processes_; ++process) {
+            text.append(" | ").append(std::to_string(process));
+            if (!lives(process)) continue;
+            const MembershipFacts& facts = machines_->facts(states_[process]);
+            text.append(" standing ").append(std::to_string(static_cast<int>(facts.standing)));
+            if (facts.standing == Standing::member) text.append(" ").append(machines_->describe_view(facts.view));
+            text.append(facts.lacks_quorum ? " lacks a quorum" : "").append(facts.leaving ? " leaves" : "");
+        }
+        return text;
+    }
+
     const MembershipScenario* scenario_;
     MembershipLocals* machines_;
+    std::set<std::string>* outcomes_;
     std::uint32_t processes_;
     std::array<std::uint32_t, kMost> states_{};      // of those that have gone: their last votes
     std::array<std::uint32_t, kMostViews> views_{};  // the first that anybody had, by epoch
@@ -359,9 +434,11 @@ class World {
     std::uint8_t cuts_left_;
     std::uint8_t leaves_left_;
     std::uint8_t farewells_left_;
+    std::uint8_t taken_in_ = 0;               // as bits: newcomers that never speak, and are in a view
     std::array<std::uint8_t, kMost> told_{};  // as bits: to which the farewell of each is on its way
     std::uint32_t messages_ = 0;
     std::array<std::uint32_t, kBag> bag_{};  // ascending
+    std::vector<std::uint32_t> pending_;     // with `sends_apart`: not sent yet, in their order, by sender
     std::string broken_;
 };
 
@@ -370,7 +447,8 @@ class World {
 MembershipExploration explore(const MembershipScenario& scenario) {
     MembershipLocals locals(scenario);
     MembershipExploration result;
-    result.walk = Walk<World>(World(scenario, locals), scenario.max_states).run();
+    std::set<std::string>* const outcomes = scenario.keep_outcomes ? &result.outcomes : nullptr;
+    result.walk = Walk<World>(World(scenario, locals, outcomes), scenario.max_states).run();
     result.locals = locals.count();
     result.messages = locals.message_count();
     return result;

@@ -6,7 +6,9 @@
 //   self-inclusion: a process that is in a view is one of its members         when it installs one
 //   one order of views: each follows the one before                           when it installs one
 //   and no two of one epoch, but with the quorum `any`                        when it installs one
-//   delivery integrity, no duplication, same-view delivery (with `talk`)      when a user's message is delivered
+//   delivery integrity, no duplication, same-view delivery (with `talk`)      when a user's message is delivered: as
+//                                                                             Membership::delivery() says, which the
+//                                                                             engine does not ask (docs/membership.md)
 //   nobody is in it that any member knew to be dead when it called, and it
 //   has no offer that a member has not made (with `consents`)                 when it installs one
 //   nobody is excluded that is not cut off                                    in every state
@@ -19,6 +21,8 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
+#include <string>
 
 #include "protocol/membership/membership.hpp"
 #include "simulation/explore/walk.hpp"
@@ -41,6 +45,8 @@ struct MembershipScenario {
     protocol::Quorum quorum = protocol::Quorum::certain;
     // Process p is on host p modulo this, and only those that share its host ever know for certain that it is dead; 0: all do.
     std::uint32_t hosts = 0;
+    // The tree has two levels, process p on host p modulo this, as the engine has it; 0: a plain one.
+    std::uint32_t host_tree = 0;
     bool called = false;           // everybody has called for its next view at once, but the lowest member of the first
     bool late_witness = false;     // deaths are suspected first, and certain later
     bool unwitnessed = false;      // deaths are suspected, and never certain
@@ -49,15 +55,22 @@ struct MembershipScenario {
     bool consents = false;         // members say at once what they would propose
     bool differing = false;        // and offer different things
     bool introduced = false;       // newcomers are known to all members, and ask none
-    bool talk = false;             // each sends a user's message in each view, to the next rank
-    std::uint32_t faults = 0;      // protocol::MembershipFault
+    bool newcomers_go =
+        false;          // and never speak: once they are in a view, its members take them for gone, as in the engine
+    bool talk = false;  // each sends a user's message in each view, to the next rank
+    bool talk_twice = false;   // which arrives twice: to see that it is noticed
+    bool sends_apart = false;  // a member may die, and hear others, between any two that it sends: many more states
+    bool all_notices = false;  // members learn of deaths that make no difference to them, too: many more states
+    bool keep_outcomes = false;
+    std::uint32_t faults = 0;  // protocol::MembershipFault
     std::uint64_t max_states = 200'000'000;
 };
 
 struct MembershipExploration {
     WalkResult walk;
-    std::uint64_t locals = 0;    // states of single members
-    std::uint64_t messages = 0;  // different ones
+    std::uint64_t locals = 0;        // states of single members
+    std::uint64_t messages = 0;      // different ones
+    std::set<std::string> outcomes;  // all ends, with `keep_outcomes`: who lives, in which view, and what it was told
 };
 
 MembershipExploration explore(const MembershipScenario& scenario);

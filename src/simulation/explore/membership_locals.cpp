@@ -17,12 +17,22 @@ constexpr std::uint64_t event(Event kind, std::uint64_t detail) {
     return detail << 3 | kind;
 }
 
+std::optional<topology::Nodes> hosts_of(const MembershipScenario& scenario) {
+    std::vector<std::uint64_t> keys(scenario.ranks);
+    for (std::uint32_t rank = 0; rank < scenario.ranks && scenario.host_tree > 0; ++rank)
+        keys[rank] = rank % scenario.host_tree;
+    if (scenario.host_tree == 0) return std::nullopt;
+    return topology::Nodes::by_host(keys);
+}
+
 }  // namespace
 
-MembershipLocals::MembershipLocals(const MembershipScenario& scenario) : scenario_(scenario) {
+MembershipLocals::MembershipLocals(const MembershipScenario& scenario)
+    : scenario_(scenario), hosts_(hosts_of(scenario)) {
     plan_ = {.first = protocol::View(scenario.ranks),
              .radix_bits = scenario.radix_bits,
              .capacity = scenario.capacity,
+             .hosts = hosts_ ? &*hosts_ : nullptr,
              .quorum = scenario.quorum,
              .reports = scenario.reports,
              .consents = scenario.consents,
@@ -113,11 +123,23 @@ void MembershipLocals::tell_again(Local& local) {
     auto told = std::pair{local.facts.standing == Standing::joining, local.facts.epoch};
     while (told != place(local)) {
         told = place(local);
+        if (scenario_.newcomers_go) leave_out_newcomers(local);
         for (std::uint32_t process = 0; process < local.known.size(); ++process) {
             const bool is_in_view = local.machine.view().rank_of(Process(process)).has_value();
             if (local.known[process] != 0 && is_in_view && local.machine.standing() == Standing::member)
                 tell(local, process);
         }
+    }
+}
+
+// As the engine's driver does (engine/collectives/shrink/succession.cpp).
+void MembershipLocals::leave_out_newcomers(Local& local) {
+    if (local.machine.standing() != Standing::member) return;
+    const protocol::Change made = local.machine.made_by();
+    const protocol::LastVote none{.epoch = local.machine.epoch(), .made = made, .latest = {}, .consent = {}};
+    for (const protocol::Occupant& one : made.joined) {
+        local.known[one.process.value] = 2 + number_of(none);
+        local.machine.peer_failed(one.process, &none);
     }
 }
 
@@ -159,7 +181,8 @@ void MembershipLocals::speak(Local& local, std::vector<std::uint32_t>& sent) {
     letter.epoch = machine.epoch();
     letter.is_talk = true;
     letter.view = number_of(view);
-    sent.push_back(number_of(letter));
+    const std::uint32_t number = number_of(letter);
+    sent.insert(sent.end(), scenario_.talk_twice ? 2 : 1, number);
 }
 
 void MembershipLocals::hear(Local& local, std::uint32_t message) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "simulation/explore/membership_explorer.hpp"
+#include "topology/nodes.hpp"
 
 namespace coppice::simulation {
 
@@ -96,6 +97,7 @@ class MembershipLocals {
     const Step& step(std::uint32_t local, std::uint64_t event, Event&& happen);
     Step finish(Local local);
     void tell_again(Local& local);
+    void leave_out_newcomers(Local& local);
     void tell(Local& local, std::uint32_t process);
     void speak(Local& local, std::vector<std::uint32_t>& sent);
     void hear(Local& local, std::uint32_t message);
@@ -109,6 +111,7 @@ class MembershipLocals {
     Hash128 hash_of_words() const;
 
     const MembershipScenario& scenario_;
+    std::optional<topology::Nodes> hosts_;
     protocol::MembershipPlan plan_;
     std::vector<Local> locals_;
     std::vector<Letter> messages_;

@@ -196,7 +196,6 @@ bool Caller::join() {
         return false;
     }
     current_ = {};
-    current_.group = group;
     current_.members = look_at_view(group, &current_.epoch);
     {
         const Within outside(nullptr);
@@ -206,6 +205,8 @@ bool Caller::join() {
         if (groups_.size() <= current_.id) groups_.resize(current_.id + 1);
         at(call).made = at(call).group = current_.id;
     }
+    // Not before: in that call the group may tell of failures, of members that are not known here yet.
+    current_.group = group;
     const auto self = std::ranges::find(current_.members, rank_.number());
     current_.self = static_cast<std::uint32_t>(self - current_.members.begin());
     end(call, status);

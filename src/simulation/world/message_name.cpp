@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "engine/core/wire.hpp"
+#include "engine/wire/wire.hpp"
 
 namespace coppice::world {
 namespace {
@@ -24,10 +24,6 @@ std::string_view name_of(Channel channel) {
             return "broadcast";
         case Channel::failure_proof:
             return "failure-proof";
-        case Channel::buntinas:
-            return "buntinas";
-        case Channel::binomial_graph:
-            return "binomial-graph";
         case Channel::agreement:
             return "agreement";
         case Channel::succession:
@@ -105,10 +101,6 @@ std::string_view kind_of(engine::Tag tag) {
             return name_as<protocol::MessageKind>(tag.kind);
         case Channel::failure_proof:
             return name_as<protocol::FailureProofKind>(tag.kind);
-        case Channel::buntinas:
-            return name_as<protocol::BuntinasKind>(tag.kind);
-        case Channel::binomial_graph:
-            return name_as<protocol::BinomialGraphMessageKind>(tag.kind);
         case Channel::agreement:
             return name_as<protocol::AgreementKind>(tag.kind);
         case Channel::succession:

@@ -92,6 +92,25 @@ TEST(Departure, GivingUpSaysNoFarewellAndWaitsForAsLongAsTheRankMayBeAsked) {
     EXPECT_TRUE(all_sends(machine).empty());
 }
 
+TEST(Departure, ARankWhoseCallerHasYetToClaimTheGroupStaysUntilThen) {
+    const topology::Nodes nodes = hosts_of({1, 1});
+    Departure machine({.nodes = &nodes, .unclaimed = true}, Rank(0));
+    machine.want();
+    EXPECT_EQ(machine.stage(), Stage::unclaimed);
+    EXPECT_TRUE(machine.receive({.kind = DepartureKind::ask, .from = Rank(1), .to = Rank(0), .about = {}}, {}));
+    const std::vector<DepartureMessage> told = all_sends(machine);
+    ASSERT_EQ(told.size(), 1U);
+    EXPECT_EQ(told[0].about, Rank(0));
+    EXPECT_TRUE(told[0].said_so);
+    Departure dropped = machine;
+    dropped.give_up(false);
+    dropped.claim();
+    EXPECT_EQ(dropped.stage(), Stage::given_up) << "the end is final";
+    machine.claim();
+    machine.want();
+    EXPECT_EQ(machine.stage(), Stage::leaving);
+}
+
 TEST(Departure, ARankThatIsTakenForDeadLeavesAtOnceAndWithoutAFarewell) {
     const topology::Nodes nodes = hosts_of({1, 1});
     Departure machine({.nodes = &nodes}, Rank(0));

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "protocol/baselines/names.hpp"
 #include "simulation/explore/broadcast_explorer.hpp"
 #include "subcommand.hpp"
 
@@ -46,8 +47,11 @@ int run_explore_broadcast(int argc, char** argv) {
     app.footer(kFooter);
     app.add_option("--ranks", options.ranks)->capture_default_str()->check(CLI::Range(1U, simulation::kMaxExplored));
     app.add_option("--crashes", options.crashes, "how many may die, at any time")->capture_default_str();
-    app.add_option("--tree", options.tree)->capture_default_str();
-    app.add_option("--correction", options.correction)->capture_default_str();
+    app.add_option("--tree", options.tree,
+                   "not the star that groups take: under it a live root leaves nothing to correct")
+        ->capture_default_str();
+    app.add_option("--correction", options.correction, "as for coppice-sim broadcast; the default reaches least far")
+        ->capture_default_str();
     app.add_option("--failed", options.failed, "dead before the start: 2,4")->delimiter(',');
     app.add_flag("--known", options.known, "and everybody knows");
     app.add_flag("--no-notice", options.no_notice, "deaths are never noticed; nobody dies on the way then");
@@ -56,7 +60,7 @@ int run_explore_broadcast(int argc, char** argv) {
     if (const auto code = parse(app, argc, argv)) return *code;
     const auto spec = topology::parse_tree(options.tree);
     if (!spec) return refuse(spec.error());
-    const auto correction = protocol::parse_correction(options.correction);
+    const auto correction = protocol::baselines::parse_correction(options.correction);
     if (!correction) return refuse(correction.error());
     auto tree = topology::Tree::make(*spec, options.ranks);
     if (!tree) return refuse(tree.error());

@@ -37,6 +37,7 @@ Examples:
   coppice-sim explore membership --ranks 3 --joins 1 --cuts 1 --quorum majority
   coppice-sim explore membership --ranks 3 --joins 1 --cuts 1 --without bound-votes
   coppice-sim explore membership --ranks 2 --joins 1 --crashes 1 --printed welcome-first
+  coppice-sim explore membership --engine --host-tree 2 --ranks 4 --joins 1 --crashes 2
 )";
 
 struct Rule {
@@ -149,6 +150,14 @@ int run_explore_membership(int argc, char** argv) {
                    "member p is on host p modulo this, and only those on its host ever know for certain that it is "
                    "dead; 0: all do")
         ->capture_default_str();
+    app.add_option(
+           "--host-tree", scenario.host_tree,
+           "the tree has two levels over so many hosts, as in the engine: member p on host p modulo this, below the "
+           "lowest of its host; 0: one level")
+        ->capture_default_str();
+    bool engine = false;
+    app.add_flag("--engine", engine,
+                 "as the engine runs it: --consents, --introduced, a radix of 16, and newcomers that never speak");
     app.add_flag("--called", scenario.called, "all but rank 0 want their views at once: fewer states");
     app.add_flag("--late-witness", scenario.late_witness, "a death is suspected first, and certain later");
     app.add_flag("--unwitnessed", scenario.unwitnessed, "no death is ever certain");
@@ -169,7 +178,10 @@ int run_explore_membership(int argc, char** argv) {
     const std::uint32_t processes = scenario.ranks + scenario.joins + scenario.rejoins;
     if (processes > MembershipScenario::kMostProcesses)
         return refuse(fmt::format("at most {} processes, newcomers counted", MembershipScenario::kMostProcesses));
-    scenario.radix_bits = radix == 2 ? 1 : radix == 4 ? 2 : 3;
+    scenario.radix_bits = engine ? 4 : radix == 2 ? 1 : radix == 4 ? 2 : 3;
+    scenario.consents = scenario.consents || engine;
+    scenario.introduced = scenario.introduced || engine;
+    scenario.newcomers_go = engine;
     scenario.quorum = quorum == "certain" ? Quorum::certain : quorum == "majority" ? Quorum::majority : Quorum::any;
     scenario.faults = *missing | *as_printed;
     return walk(scenario);

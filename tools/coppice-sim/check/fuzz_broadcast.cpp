@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "check/seeds.hpp"
+#include "protocol/baselines/names.hpp"
 #include "simulation/broadcast_simulation.hpp"
 #include "simulation/buntinas_simulation.hpp"
 #include "simulation/faults.hpp"
@@ -110,7 +111,7 @@ GossipSetup draw_gossip(Random& random, const BroadcastSetup& setup, bool shuffl
         name += ":rounds";
         gossip.hop = random.below(4);
     }
-    gossip.spec = protocol::parse_gossip(name).value();
+    gossip.spec = protocol::baselines::parse_gossip(name).value();
     return gossip;
 }
 
@@ -127,7 +128,7 @@ Case draw_case(std::uint64_t seed) {
     setup.model.overlap = !random.one_in(8);
     setup.model.one_sided_ring = random.one_in(8);
     setup.tree = topology::parse_tree(draw_tree(random, setup.model)).value();
-    setup.correction = protocol::parse_correction(draw_correction(random)).value();
+    setup.correction = protocol::baselines::parse_correction(draw_correction(random)).value();
     if (setup.correction.synchronized && random.one_in(4)) setup.correction_start = random.below(100);
     const bool is_corrected = setup.correction.kind != protocol::CorrectionKind::none &&
                               setup.correction.kind != protocol::CorrectionKind::acknowledged;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "protocol/baselines/names.hpp"
 #include "simulation/broadcast_simulation.hpp"
 #include "simulation/buntinas_simulation.hpp"
 #include "simulation/gossip_simulation.hpp"
@@ -35,7 +36,7 @@ simulation::BroadcastSetup setup_of(const Cell& cell, const TreeProtocol& protoc
     simulation::BroadcastSetup setup;
     setup.processes = cell.ranks;
     setup.tree = known(topology::parse_tree(protocol.tree));
-    setup.correction = known(protocol::parse_correction(protocol.correction));
+    setup.correction = known(protocol::baselines::parse_correction(protocol.correction));
     setup.model = cell.model;
     setup.shortcuts = true;
     return setup;
@@ -102,7 +103,7 @@ Figures gaps_of(const Cell& cell, const TreeGaps& protocol) {
 Figures left_out_of(const Cell& cell, const TreeLeftOut& protocol) {
     const protocol::BroadcastPlan broadcast{
         known(topology::Tree::make(known(topology::parse_tree(protocol.tree)), cell.ranks)),
-        known(protocol::parse_correction(protocol.correction))};
+        known(protocol::baselines::parse_correction(protocol.correction))};
     const simulation::FaultPlan plan = faults_of(cell);
     simulation::Reach reach(broadcast);
     Figures figures;

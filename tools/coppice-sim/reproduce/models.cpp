@@ -9,7 +9,7 @@
 #include "files.hpp"
 #include "memory.hpp"
 #include "progress.hpp"
-#include "protocol/broadcast.hpp"
+#include "protocol/baselines/names.hpp"
 #include "reproduce/catalogue.hpp"
 #include "reproduce/output.hpp"
 #include "subcommand.hpp"
@@ -158,7 +158,7 @@ int run_models(int argc, char** argv) {
     if (const auto reason = reason_against(options.model)) return refuse(*reason);
     if (const auto tree = topology::parse_tree(options.tree); !tree) return refuse(tree.error());
     for (const std::string& correction : options.corrections) {
-        if (const auto known = protocol::parse_correction(correction); !known) return refuse(known.error());
+        if (const auto known = protocol::baselines::parse_correction(correction); !known) return refuse(known.error());
     }
     const Study study = study_of(options, *rate);
     std::uint64_t bytes = 0;

@@ -1,14 +1,26 @@
 #include "engine/collectives/agreement/agreement.hpp"
 
 namespace coppice::engine {
+namespace {
+
+// Where all ranks publish.
+transport::Board* board_of(const Core& core) {
+    const bool all_publish = core.members().single_node() && core.local_peers().publishing();
+    return all_publish ? core.local_peers().board() : nullptr;
+}
+
+}  // namespace
 
 Agreement::Agreement(Core& core)
     : core_(core),
-      agreements_(core.members(), core.router(), core.single_node() && core.publishing() ? core.board() : nullptr,
-                  core.id(),
-                  {.window = core.settings().agreement_window,
-                   .tree = core.settings().agreement_tree,
-                   .rebalance = core.settings().agreement_rebalance}) {}
+      around_(core.around()),
+      life_(core.life()),
+      membership_(core.membership()),
+      news_(core.news()),
+      agreements_(core.members(), around_.router(), board_of(core), around_.id(),
+                  {.window = around_.settings().agreement_window,
+                   .tree = around_.settings().agreement_tree,
+                   .rebalance = around_.settings().agreement_rebalance}) {}
 
 Result<void> Agreement::start(const AgreementCall& call, Request& request) {
     if (auto takes_part = core_.look_before_start(); !takes_part) return takes_part;
@@ -48,37 +60,37 @@ Result<void> Agreement::acknowledge_failures(std::span<const std::uint32_t> rank
 
 bool Agreement::message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
                         transport::Buffer /*buffer*/) {
-    agreements_.allow_callbacks(core_.may_call_back());
-    if (!agreements_.message(from, header, payload)) core_.note_garbage();
-    if (agreements_.fenced()) core_.be_fenced();
-    core_.learn_from(agreements_.failed());
+    agreements_.allow_callbacks(around_.may_call_back());
+    if (!agreements_.message(from, header, payload)) news_.note_garbage();
+    if (agreements_.fenced()) life_.be_fenced();
+    membership_.learn_from(agreements_.failed());
     return false;
 }
 
 void Agreement::members_failed(const protocol::FailedSet& news) {
-    if (!core_.revoked()) agreements_.peers_failed(news);
+    if (!life_.revoked()) agreements_.peers_failed(news);
 }
 
 void Agreement::member_failed(const Death& death) {
-    if (!core_.revoked()) agreements_.peer_failed(death.rank);
+    if (!life_.revoked()) agreements_.peer_failed(death.rank);
 }
 
 // All that it began has been decided: it is not needed for anything but its end.
 void Agreement::member_left(Rank rank) {
-    if (!core_.revoked()) agreements_.peer_failed(rank);
+    if (!life_.revoked()) agreements_.peer_failed(rank);
 }
 
 void Agreement::progress(bool thorough) {
-    if (core_.revoked()) return;
-    agreements_.allow_callbacks(core_.may_call_back());
+    if (life_.revoked()) return;
+    agreements_.allow_callbacks(around_.may_call_back());
     agreements_.progress(thorough);
-    if (agreements_.fenced()) core_.be_fenced();
+    if (agreements_.fenced()) life_.be_fenced();
 }
 
 // A rank that has left in peace knew that all is decided.
 bool Agreement::drained() {
     const bool over = agreements_.drained(flushes_in_any_case_);
-    return over || core_.is_settled_by_departure();
+    return over || life_.is_settled_by_departure();
 }
 
 std::string Agreement::leaving_waits_for() const {

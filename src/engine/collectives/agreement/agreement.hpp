@@ -15,7 +15,7 @@ class Agreement final : public Collective {
     explicit Agreement(Core& core);
 
     // False while a start would only be told COPPICE_ERR_BUSY.
-    bool has_room() const { return core_.standing() != Core::Standing::member || agreements_.has_room(); }
+    bool has_room() const { return !life_.is_member() || agreements_.has_room(); }
     Result<void> start(const AgreementCall& call, Request& request);
     // Takes note of failures for later agreements: all that this rank knows of, or those of `ranks` that it does.
     void acknowledge_failures();
@@ -51,7 +51,7 @@ class Agreement final : public Collective {
     // What those wait for that find no room to begin; and how many have begun.
     void show_holders(status::Waits& waits) const { agreements_.show_holders(waits); }
     // Where ranks publish in two levels: others wait for this rank's next progress.
-    bool owes_summary() const { return core_.standing() == Core::Standing::member && agreements_.owes_summary(); }
+    bool owes_summary() const { return life_.is_member() && agreements_.owes_summary(); }
     std::uint64_t entered() const { return agreements_.started(); }
     // Where that number is shown; null: nowhere.
     void show_entered_in(shared::Relaxed<std::uint64_t>* where) {
@@ -65,6 +65,10 @@ class Agreement final : public Collective {
 
   private:
     Core& core_;
+    const Surroundings& around_;
+    Lifecycle& life_;
+    Membership& membership_;
+    News& news_;
     Agreements agreements_;
     std::shared_ptr<const protocol::FailedSet> last_agreed_;
     bool flushes_in_any_case_ = false;

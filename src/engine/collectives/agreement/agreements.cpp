@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/process.hpp"
-#include "engine/tracing.hpp"
+#include "engine/requests/tracing.hpp"
 #include "transport/transport.hpp"
 
 namespace coppice::engine {

@@ -21,18 +21,15 @@
 #include "engine/collectives/agreement/contributions.hpp"
 #include "engine/collectives/agreement/outbox.hpp"
 #include "engine/core/members.hpp"
-#include "engine/core/wire.hpp"
 #include "engine/requests/request.hpp"
 #include "engine/router.hpp"
+#include "engine/wire/wire.hpp"
 #include "protocol/agreement/agreement.hpp"
 #include "protocol/published/agreement_machine.hpp"
 #include "status/page.hpp"
 #include "transport/transport.hpp"
 
 namespace coppice::engine {
-
-// The largest group. Tables of all ranks, a few dozen bytes for each, are what every member has to have.
-inline constexpr std::uint32_t kMostRanks = 1U << 20;
 
 // What an agreement call says. `value` is contributed, and takes the result.
 struct AgreementCall {

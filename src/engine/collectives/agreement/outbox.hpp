@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "engine/core/members.hpp"
-#include "engine/core/wire.hpp"
 #include "engine/router.hpp"
+#include "engine/wire/wire.hpp"
 
 namespace coppice::engine {
 

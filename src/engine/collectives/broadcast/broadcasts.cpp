@@ -9,7 +9,6 @@
 #include "base/copy.hpp"
 #include "base/memory_access.hpp"
 #include "engine/collectives/broadcast/pump_in_stream.hpp"
-#include "engine/context.hpp"
 
 namespace coppice::engine {
 namespace {
@@ -18,8 +17,6 @@ namespace {
 constexpr std::uint32_t kHousesPerDoubt = 8;
 
 Channel channel_of(const Plan& plan) {
-    if (plan.algorithm == Algorithm::bfb) return Channel::buntinas;
-    if (plan.algorithm == Algorithm::big) return Channel::binomial_graph;
     if (plan.placed) return Channel::placed;
     return plan.failure_proof ? Channel::failure_proof : Channel::broadcast;
 }
@@ -28,21 +25,26 @@ Channel channel_of(const Plan& plan) {
 
 Broadcasts::Broadcasts(Core& core, Window& window, Revocation& revocation, Payloads& payloads, Plan plan)
     : core_(core),
+      around_(core.around()),
+      controls_(core.controls()),
+      life_(core.life()),
+      membership_(core.membership()),
+      news_(core.news()),
       window_(window),
       revocation_(revocation),
       payloads_(payloads),
-      settings_(core.settings()),
+      settings_(core.around().settings()),
       members_(core.members()),
-      router_(core.router()),
-      board_(core.board()),
-      publishing_(core.publishing()),
-      single_node_(core.single_node()),
+      router_(core.around().router()),
+      board_(core.local_peers().board()),
+      publishing_(core.local_peers().publishing()),
+      single_node_(core.members().single_node()),
       plan_(std::move(plan)),
       channel_(channel_of(plan_)),
-      trace_(core.context().trace()),
+      trace_(core.around().context().trace()),
       send_plans_(plan_, members_, router_),
       goes_at_once_(trace_ == nullptr && (publishing_ ? single_node_ : send_plans_.exist())),
-      streams_(router_.keeps_batches() && core_.context().is_attended()),
+      streams_(router_.keeps_batches() && around_.context().is_attended()),
       slots_(window.size()),
       roots_(core, window) {
     active_.reserve(window_.size());
@@ -71,7 +73,7 @@ Broadcasts::~Broadcasts() {
 // ---------------------------------------------------------------------------------------------------- starting ---
 
 bool Broadcasts::has_room(Rank root, std::size_t bytes) {
-    if (core_.standing() != Core::Standing::member || root.value >= members_.ranks()) return true;  // start() says it
+    if (!life_.is_member() || root.value >= members_.ranks()) return true;  // start() says it
     if (!window_.may_start(root)) return false;
     if (root == members_.self() && !payloads_.has_room(bytes)) return false;
     if (publishing_ && root == members_.self()) board_->will_publish(window_.next());
@@ -132,7 +134,7 @@ Result<void> Broadcasts::start(const BroadcastCall& call, Request& request) {
         roots_.note(request.sequence);
         note_payload(*slot, call.bytes);  // before anybody has it
         take_root_payload(*slot, call);
-    } else if (!core_.single_node() && (members_.is_leader_for(call.root) || slot->machine)) {
+    } else if (!members_.single_node() && (members_.is_leader_for(call.root) || slot->machine)) {
         ensure_machine(*slot);
         pump(*slot);
         settle(*slot);
@@ -233,7 +235,7 @@ void Broadcasts::take_root_payload(Slot& slot, const BroadcastCall& call) {
     } else if (!is_staged) {
         stage(slot, call.buffer, call.bytes);
     }
-    if (!core_.single_node()) {
+    if (!members_.single_node()) {
         ensure_machine(slot);
         if (call.blocking && !is_staged) {
             pump_in_stream([&] {
@@ -255,7 +257,7 @@ void Broadcasts::take_root_payload(Slot& slot, const BroadcastCall& call) {
 void Broadcasts::fill(const Slot& slot, const BroadcastCall& call) {
     const Sequence sequence = slot.sequence;
     while (!payloads_.fill(sequence, {call.buffer, call.bytes})) {
-        if (!core_.single_node()) core_.progress();
+        if (!members_.single_node()) core_.progress();
     }
 }
 
@@ -271,23 +273,23 @@ void Broadcasts::stage_what_is_in_place(Slot& slot) {
 
 void Broadcasts::progress(bool /*thorough*/) {
     has_more_to_copy_ = false;
-    if (core_.revoked()) {
+    if (life_.revoked()) {
         for (Slot& slot : slots_)
             if (slot.in_flight == 0) slot.in_place = false;  // the caller's memory has been let go of
         return;
     }
     if (publishing_) look_for_lines();
-    if (!core_.single_node()) {
+    if (!members_.single_node()) {
         if (!pending_.empty()) take_pending();
         if (!active_.empty()) pump_active();
     }
-    if (!lost_roots_.empty()) core_.learn_failures(std::exchange(lost_roots_, {}));
-    if (std::exchange(told_of_a_death_, false)) core_.read_failure_logs();
+    if (!lost_roots_.empty()) membership_.learn_failures(std::exchange(lost_roots_, {}));
+    if (std::exchange(told_of_a_death_, false)) membership_.read_failure_logs();
     if (roots_.found() != nullptr) revocation_.begin();
 }
 
 void Broadcasts::keep_house() {
-    if (core_.revoked()) return;
+    if (life_.revoked()) return;
     if (publishing_ && ++houses_ % kHousesPerDoubt == 0) {
         look_for_other_roots();
         compare_roots();
@@ -296,11 +298,11 @@ void Broadcasts::keep_house() {
 }
 
 void Broadcasts::compare_own_roots() {
-    if (!core_.revoked() && roots_.own_differ()) revocation_.begin();
+    if (!life_.revoked() && roots_.own_differ()) revocation_.begin();
 }
 
 void Broadcasts::compare_roots() {
-    if (!core_.revoked() && roots_.differ()) revocation_.begin();
+    if (!life_.revoked() && roots_.differ()) revocation_.begin();
 }
 
 std::optional<Error> Broadcasts::reason_to_revoke() {
@@ -330,7 +332,7 @@ void Broadcasts::end_all(coppice_status_t status, const std::string& why) {
 bool Broadcasts::drained() {
     if (!window_.all_consumed() || !window_.is_settled()) return false;
     if (publishing_ && roots_.differ_at_the_end()) revocation_.begin();
-    return !core_.revoked();  // else the others are to be told of it first
+    return !life_.revoked();  // else the others are to be told of it first
 }
 
 bool Broadcasts::quiet() const {
@@ -359,8 +361,6 @@ std::string Broadcasts::waiting_for(const Request& request) const {
     if (slot.engaged && slot.sequence == request.sequence && slot.described != 0) {
         if (const std::string pull = payloads_.waiting_for(slot.sequence); !pull.empty()) text += "; " + pull;
     }
-    const bool waits = request.root != members_.self() && !slot.has_payload && !core_.single_node();
-    if (const std::string doubt = plan_.doubt(); waits && !doubt.empty()) text += "; " + doubt;
     for (const auto& wire : router_.wires()) {
         if (wire->last_error().empty()) continue;
         text += fmt::format("; last trouble of {}: {}", wire->capabilities().name, wire->last_error());

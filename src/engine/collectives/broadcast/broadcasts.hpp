@@ -232,6 +232,11 @@ class Broadcasts final : public Collective {
     };
 
     Core& core_;
+    const Surroundings& around_;
+    Controls& controls_;
+    Lifecycle& life_;
+    Membership& membership_;
+    News& news_;
     Window& window_;
     Revocation& revocation_;
     Payloads& payloads_;

@@ -8,7 +8,7 @@
 namespace coppice::engine {
 
 void Broadcasts::member_failed(const Death& death) {
-    if (core_.revoked() || core_.single_node()) return;
+    if (life_.revoked() || members_.single_node()) return;
     if (death.is_local) {
         own_node_lost(death);
     } else {
@@ -40,7 +40,7 @@ void Broadcasts::engage_published() {
         transport::PublishedLine line;
         for (const Rank local_peer : members_.ranks_of(members_.own_node())) {
             if (local_peer == members_.self() || !board_->look(local_peer, sequence, line)) continue;
-            if (board_->fenced()) return core_.be_fenced();  // that line may be another group's by now
+            if (board_->fenced()) return life_.be_fenced();  // that line may be another group's by now
             if (line.root < members_.ranks()) engage(sequence, Rank(line.root));
             break;
         }
@@ -61,13 +61,13 @@ void Broadcasts::other_node_lost(const Death& death) {
 }
 
 void Broadcasts::member_left(Rank /*rank*/) {
-    if (!core_.revoked()) do_without_the_departed();
+    if (!life_.revoked()) do_without_the_departed();
 }
 
 // Those will never serve what this rank has begun beyond their own calls.
 void Broadcasts::do_without_the_departed() {
     if (window_.all_consumed() && for_leader_.empty()) return;
-    core_.do_without_the_departed();
+    membership_.do_without_the_departed();
 }
 
 }  // namespace coppice::engine

@@ -9,7 +9,7 @@
 #include "base/copy_large.hpp"
 #include "base/memory_access.hpp"
 #include "engine/collectives/broadcast/broadcasts.hpp"
-#include "engine/tracing.hpp"
+#include "engine/requests/tracing.hpp"
 #include "trace/probes.hpp"
 
 namespace coppice::engine {
@@ -34,7 +34,7 @@ void Broadcasts::deliver(Slot& slot) {
     const bool fits = request.view || is_root || slot.length <= request.capacity;
     if (fits && !request.view && !is_root) copy_few(request.buffer, slot.payload, slot.length);
     // Nobody waits for a rank that is taken for dead: what it reads on the board may be a later broadcast's already.
-    if (publishing_ && board_->fenced()) return core_.be_fenced();
+    if (publishing_ && board_->fenced()) return life_.be_fenced();
     request.received = slot.length;
     if (request.view) {
         request.payload = slot.payload;
@@ -97,14 +97,14 @@ bool Broadcasts::take_what_is_here(const Slot& slot, std::span<const std::byte> 
     news = news.first(std::min(news.size(), kCopiedAtOnce));
     copy_for_caller(request.buffer + request.received, news.data(), news.size(), static_cast<std::size_t>(bytes));
     request.received += news.size();
-    core_.note_work();
+    news_.note_work();
     has_more_to_copy_ = request.received < payload.size() || has_more_to_copy_;
     return request.received == payload.size();
 }
 
 void Broadcasts::hand_over(Slot& slot, std::span<const std::byte> payload) {
     Request& request = *slot.request;
-    if (payloads_.may_be_overwritten()) return core_.be_fenced();  // as in deliver()
+    if (payloads_.may_be_overwritten()) return life_.be_fenced();  // as in deliver()
     request.received = payload.size();
     request.payload = payload.data();
     if (slot.root != members_.self()) note_payload(slot, payload.size());
@@ -115,7 +115,7 @@ void Broadcasts::complete(Slot& slot, coppice_status_t status, std::string messa
     Request& request = *slot.request;
     slot.request = nullptr;
     if (status != COPPICE_OK && status != COPPICE_ERR_TRUNCATED) request.received = 0;
-    if (streams_ && slot.root == members_.self()) stream_.ended(core_.now_ns());
+    if (streams_ && slot.root == members_.self()) stream_.ended(around_.now_ns());
     request.end(status, std::move(message));
     trace_end(request);
     if (!request.view || status != COPPICE_OK) mark_consumed(slot);
@@ -123,10 +123,11 @@ void Broadcasts::complete(Slot& slot, coppice_status_t status, std::string messa
 
 // All of the payload is here; at the root: it is given to the others.
 void Broadcasts::note_payload(const Slot& slot, std::size_t bytes) const {
-    COPPICE_PROBE(5, payload, core_.id().token, core_.id().epoch.value, slot.sequence.value, slot.root.value, bytes);
+    COPPICE_PROBE(5, payload, around_.id().token, around_.id().epoch.value, slot.sequence.value, slot.root.value,
+                  bytes);
     if (trace_ == nullptr) [[likely]]
         return;
-    trace::Operation operation = trace_name(core_);
+    trace::Operation operation = around_.trace().name;
     operation.kind = status::Kind::broadcast;
     operation.number = slot.sequence.value;
     operation.root = slot.root.value;
@@ -161,7 +162,7 @@ bool Broadcasts::look_for_line(Slot& slot) {
     if (!found && !members_.failed_ranks().empty()) found = look_at_failed_local_peers(slot, line);
     if (!found) {
         // One host, and the root's line is not there although the root is dead: nobody has it.
-        if (root_is_dead && core_.single_node()) complete_without_payload(slot, LineKind::root_failed);
+        if (root_is_dead && members_.single_node()) complete_without_payload(slot, LineKind::root_failed);
         return slot.request == nullptr;
     }
     if (line.root != slot.root.value) {
@@ -197,12 +198,6 @@ void Broadcasts::complete_without_payload(Slot& slot, LineKind why) {
         complete(slot, COPPICE_ERR_ROOT_FAILED,
                  fmt::format("broadcast {}: its root, rank {}, died and no survivor has the payload",
                              slot.sequence.value, slot.root.value));
-    } else if (plan_.algorithm == Algorithm::big) {
-        complete(slot, COPPICE_ERR_PEER_FAILED,
-                 fmt::format(
-                     "broadcast {}: all that could send to this rank died: the binomial graph among {} withstands {} "
-                     "deaths for sure; choose a tree with a correction",
-                     slot.sequence.value, plan_.tree().processes(), plan_.withstood()));
     } else {
         complete(slot, COPPICE_ERR_PEER_FAILED,
                  fmt::format("broadcast {}: an ancestor in the tree died and correction {} reaches nobody behind it; "
@@ -235,7 +230,7 @@ void Broadcasts::look_for_other_roots() {
 
 // The memory of ranks that take this one for dead may be another group's by now.
 void Broadcasts::complete_for_other_root(Slot& slot, std::uint32_t root) {
-    if (board_->fenced()) return core_.be_fenced();
+    if (board_->fenced()) return life_.be_fenced();
     complete(slot, COPPICE_ERR_MISMATCH,
              fmt::format("broadcast {}: this rank names root {}, others name root {}", slot.sequence.value,
                          slot.root.value, root));

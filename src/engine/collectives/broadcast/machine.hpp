@@ -6,70 +6,19 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <string_view>
-#include <tl/expected.hpp>
 #include <variant>
 
 #include "base/words.hpp"
-#include "engine/core/channel.hpp"
-#include "protocol/baselines/binomial_graph.hpp"
-#include "protocol/baselines/buntinas.hpp"
+#include "engine/algorithm.hpp"
+#include "engine/wire/channel.hpp"
 #include "protocol/broadcast.hpp"
 #include "protocol/failure_proof_broadcast.hpp"
-#include "protocol/gossip_broadcast.hpp"
 #include "protocol/placed_broadcast.hpp"
 
 namespace coppice::engine {
 
-enum class Algorithm : std::uint8_t {
-    tree,  // a tree and a correction (protocol/broadcast.hpp, protocol/failure_proof_broadcast.hpp, protocol/placed_broadcast.hpp)
-    gossip,  // gossip by rounds, and a correction but for gos (the same machines; protocol/gossip_broadcast.hpp)
-    bfb,     // Buntinas' broadcast (protocol/baselines/buntinas.hpp)
-    big,     // the binomial graph (protocol/baselines/binomial_graph.hpp)
-};
-
-struct AlgorithmSpec {
-    Algorithm algorithm = Algorithm::tree;
-    protocol::GossipSpec gossip;  // gossip only
-};
-// "tree", "bfb", "big", and what protocol::parse_gossip() reads, of that what is by rounds. The error lists them.
-tl::expected<AlgorithmSpec, std::string> parse_algorithm(std::string_view text);
-std::string to_string(const AlgorithmSpec& spec);
-
-// Its dissemination and correction among so many positions; what the spec leaves open is chosen by the papers' equations.
-tl::expected<protocol::BroadcastPlan, std::string> plan_gossip(const protocol::GossipSpec& spec,
-                                                               std::uint32_t processes);
-
-// What every broadcast of a group has in common. Immutable; outlives its machines.
-struct Plan {
-    // `disseminated` has its correction; with bfb and big only its number of positions counts.
-    Plan(Algorithm chosen, const protocol::BroadcastPlan& disseminated);
-    // A tree of trees, and a ring of leaf switches.
-    Plan(topology::Placement placement, const protocol::CorrectionSpec& correction);
-
-    Algorithm algorithm;
-    protocol::BroadcastPlan broadcast;
-    std::optional<protocol::FailureProofPlan> failure_proof;
-    std::optional<protocol::PlacedPlan> placed;  // then `broadcast` is its core's, but for the correction
-    bool is_timed;                               // machines need to know how much time has passed
-    bool is_paced;  // corrections decide on each message after what has arrived since the one before
-
-    const topology::Tree& tree() const { return broadcast.tree; }
-    // Its machines are protocol::Broadcast.
-    bool is_tree() const {
-        return !failure_proof && !placed && algorithm != Algorithm::bfb && algorithm != Algorithm::big;
-    }
-    // What a live root's broadcast withstands may be too little for some live rank to be reached, ever: why, in words for
-    // a rank that waits in vain. Empty where every live rank is reached or told in the end.
-    std::string doubt() const;
-    // big: deaths that cannot cut anybody off.
-    std::uint32_t withstood() const { return protocol::BinomialGraph::degree(tree().processes()) - 1; }
-};
-
 // A message of any family. Failure-proof: `more`, and `detail` behind it, hold the known g-nodes as offsets from the sender,
-// 16 bits each, 0 behind the last; a g-node that is farther off is left out, which costs messages but no promise. Buntinas: `more`
-// is the attempt.
+// 16 bits each, 0 behind the last; a g-node that is farther off is left out, which costs messages but no promise.
 struct Envelope {
     Tag tag;
     Position from;
@@ -85,9 +34,7 @@ class Machine {
         if (auto* const tree = std::get_if<protocol::Broadcast>(&machine)) [[likely]]
             return visitor(*tree);
         if (auto* const proof = std::get_if<protocol::FailureProofBroadcast>(&machine)) return visitor(*proof);
-        if (auto* const placed = std::get_if<protocol::PlacedBroadcast>(&machine)) return visitor(*placed);
-        if (auto* const buntinas = std::get_if<protocol::BuntinasBroadcast>(&machine)) return visitor(*buntinas);
-        return visitor(std::get<protocol::BinomialGraph>(machine));
+        return visitor(std::get<protocol::PlacedBroadcast>(machine));
     }
 
   public:
@@ -154,8 +101,7 @@ class Machine {
     bool receive_other(const Plan& plan, const Envelope& envelope);
     std::optional<Envelope> next_other(const Plan& plan, Nanoseconds now);
 
-    std::variant<std::monostate, protocol::Broadcast, protocol::FailureProofBroadcast, protocol::BuntinasBroadcast,
-                 protocol::BinomialGraph, protocol::PlacedBroadcast>
+    std::variant<std::monostate, protocol::Broadcast, protocol::FailureProofBroadcast, protocol::PlacedBroadcast>
         machine_;
     bool is_there_ = false;
 };

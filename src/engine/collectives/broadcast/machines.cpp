@@ -78,7 +78,7 @@ bool Broadcasts::any_message(Rank from, const WireHeader& header, std::span<cons
                              transport::Buffer buffer) try {
     return protocol_message(from, header, payload, buffer);
 } catch (const std::bad_alloc&) {
-    core_.note_refused();
+    news_.note_refused();
     return false;
 }
 
@@ -102,7 +102,7 @@ bool Broadcasts::protocol_message(Rank from, const WireHeader& header, std::span
                             .detail = header.detail,
                             .more = header.more};
     if (!slot->machine.receive(plan_, envelope) && !receive_without_root(*slot, envelope)) [[unlikely]] {
-        core_.note_garbage();
+        news_.note_garbage();
         return false;
     }
     if (begins) send_plans_.note_first(from, header, slot->machine);
@@ -116,15 +116,15 @@ bool Broadcasts::protocol_message(Rank from, const WireHeader& header, std::span
 
 // The sender takes the root for dead, which has left in peace as far as this rank has heard: so it counts as dead here, too.
 bool Broadcasts::receive_without_root(Slot& slot, const Envelope& envelope) {
-    const auto departed = core_.departed();
+    const auto departed = life_.departed();
     if (members_.failed(slot.root) || std::ranges::find(departed, slot.root) == departed.end()) return false;
-    core_.do_without_the_departed();
+    membership_.do_without_the_departed();
     return slot.machine.receive(plan_, envelope);
 }
 
 // Late repetitions are nobody's mistake: everybody has it. Returns false, as message() does for what is not kept.
 bool Broadcasts::refuse(const WireHeader& header) {
-    if (header.sequence >= window_.stable()) core_.note_garbage();
+    if (header.sequence >= window_.stable()) news_.note_garbage();
     return false;
 }
 
@@ -132,7 +132,7 @@ bool Broadcasts::refuse(const WireHeader& header) {
 // cut looks dead, and what was sent meanwhile arrives when the cut is over. If two ranks spoke for one host, then one could have the payload and
 // the other say that it is not here, for both: a verdict stands on that.
 bool Broadcasts::keep_for_leader(Rank from, const WireHeader& header, std::span<const std::byte> payload) {
-    core_.do_without_the_departed();
+    membership_.do_without_the_departed();
     std::erase_if(for_leader_, [this](const auto& one) { return one.header.sequence < window_.stable(); });
     auto& kept = members_.is_leader_for(Rank(header.root)) ? pending_ : for_leader_;
     return keep(kept, from, header, payload);
@@ -141,7 +141,7 @@ bool Broadcasts::keep_for_leader(Rank from, const WireHeader& header, std::span<
 bool Broadcasts::keep(std::deque<PendingMessage>& kept, Rank from, const WireHeader& header,
                       std::span<const std::byte> payload) {
     if (kept.size() >= kMostPending) {
-        core_.note_garbage();
+        news_.note_garbage();
     } else {
         kept.push_back({from, header, {payload.begin(), payload.end()}});
     }
@@ -157,7 +157,7 @@ bool Broadcasts::take_root(Slot& slot, Rank from, const WireHeader& header) {
     }
     // If nobody but this rank's own caller has named its root so far, then others rely on this rank for theirs.
     if (slot.confirmed || slot.has_payload || slot.root == members_.self()) {
-        core_.note_garbage();
+        news_.note_garbage();
         if (slot.has_payload && carries_payload(header.tag))
             (void)roots_.tell({header.sequence, slot.root, Rank(header.root)});
         return false;
@@ -177,7 +177,7 @@ bool Broadcasts::take_payload(Slot& slot, Rank from, std::span<const std::byte> 
     if (slot.described == 0) note_payload(slot, slot.length);
     return keeps;
 } catch (const std::bad_alloc&) {
-    core_.note_refused();
+    news_.note_refused();
     return false;
 }
 
@@ -216,8 +216,8 @@ void Broadcasts::make_machine(Slot& slot) {
         return wake(slot);
     }
     slot.machine.emplace(plan_, members_.position_of(members_.own_node(), slot.root), members_.node_of(slot.root).value,
-                         members_.failed_nodes(), has_payload, seed_of(core_.id().token, slot.sequence.value));
-    if (plan_.is_timed) slot.began_ns = core_.now_ns();
+                         members_.failed_nodes(), has_payload, seed_of(around_.id().token, slot.sequence.value));
+    if (plan_.is_timed) slot.began_ns = around_.now_ns();
     wake(slot);
     // Publish first: a root of this host that left no line has not told anybody outside either.
     if (!has_payload && members_.node_of(slot.root) == members_.own_node() && members_.failed(slot.root)) {
@@ -250,8 +250,8 @@ void Broadcasts::pump_by_asking(Slot& slot) {
         } else {
             const bool wait =
                 paced && slot.corrections >= 2 && settings_.correction_gap_ns > 0 && !slot.machine.finished();
-            if (wait && core_.now_ns() < slot.next_correction_ns) return;
-            const Nanoseconds now(plan_.is_timed ? core_.now_ns() - slot.began_ns : 0);
+            if (wait && around_.now_ns() < slot.next_correction_ns) return;
+            const Nanoseconds now(plan_.is_timed ? around_.now_ns() - slot.began_ns : 0);
             const auto pulled = slot.machine.next_send(plan_, now);
             if (!pulled) return;
             next = *pulled;
@@ -262,7 +262,7 @@ void Broadcasts::pump_by_asking(Slot& slot) {
         }
         if (paced && is_correction(next.tag)) {
             ++slot.corrections;
-            if (slot.corrections >= 2) slot.next_correction_ns = core_.now_ns() + settings_.correction_gap_ns;
+            if (slot.corrections >= 2) slot.next_correction_ns = around_.now_ns() + settings_.correction_gap_ns;
         }
         slot.unsent.reset();
         slot.notices_sent = false;
@@ -292,12 +292,12 @@ bool Broadcasts::send_by_plan(Slot& slot, protocol::Broadcast& machine, const Se
 
 // What all messages of the slot say alike.
 WireHeader Broadcasts::header_of(const Slot& slot) const {
-    return {.token = core_.id().token,
+    return {.token = around_.id().token,
             .tag = {},
             .sequence = slot.sequence.value,
             .stable = window_.stable(),
             .root = slot.root.value,
-            .epoch = core_.id().epoch.value};
+            .epoch = around_.id().epoch.value};
 }
 
 // `header` has what all messages of the slot say alike. False when the transport has no room: try it again later.
@@ -311,11 +311,11 @@ bool Broadcasts::send(Slot& slot, const Envelope& message, WireHeader& header) {
         // The verdict about a dead root stands on the receiver knowing what the sender knows.
         if (!slot.notices_sent) {
             for (const Rank dead : members_.failed_ranks())
-                core_.send_control(*to, {Channel::members, MembersKind::failure_notice}, 0, dead.value);
+                controls_.send(*to, {Channel::members, MembersKind::failure_notice}, 0, dead.value);
             slot.notices_sent = true;
         }
-        core_.flush_controls();
-        if (core_.controls_wait_for(*to)) return false;
+        controls_.flush();
+        if (controls_.wait_for(*to)) return false;
     }
     header.tag = message.tag;
     header.detail = message.detail;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "engine/collectives/broadcast/broadcasts.hpp"
-#include "engine/context.hpp"
 
 namespace coppice::engine {
 
@@ -11,14 +10,14 @@ namespace coppice::engine {
 template <class Pump>
 bool Broadcasts::pump_in_stream(Pump&& pump) {
     if (!streams_) return pump();
-    const bool may_stay = stream_.may_stay(core_.now_ns());
+    const bool may_stay = stream_.may_stay(around_.now_ns());
     bool done = false;
     {
         Router::Batch batch(router_);
         done = pump();
-        if (may_stay && done && batch.keep()) core_.context().watch_closely();
+        if (may_stay && done && batch.keep()) around_.context().watch_closely();
     }
-    if (!may_stay) stream_.ended(core_.now_ns());  // system calls take their time
+    if (!may_stay) stream_.ended(around_.now_ns());  // system calls take their time
     return done;
 }
 

@@ -57,7 +57,7 @@ std::array<transport::Region, 2> Roots::host_regions() {
 Roots::Roots(const Core& core, const Window& window)
     : members_(core.members()),
       window_(window),
-      board_(core.publishing() ? core.board() : nullptr),
+      board_(core.local_peers().publishing() ? core.local_peers().board() : nullptr),
       most_(std::min(1U << kBlockBits, window.size())) {
     if (board_ == nullptr) return;
     const transport::Regions::Place roots = board_->find_region(kRootsRegion);

@@ -7,8 +7,8 @@
 
 #include "engine/collectives/broadcast/machine.hpp"
 #include "engine/core/members.hpp"
-#include "engine/core/wire.hpp"
 #include "engine/router.hpp"
+#include "engine/wire/wire.hpp"
 #include "protocol/schedule.hpp"
 
 namespace coppice::engine {

@@ -17,7 +17,7 @@
 
 #include "base/mix.hpp"
 #include "base/words.hpp"
-#include "engine/collectives/payload/descriptor.hpp"
+#include "engine/wire/descriptor.hpp"
 #include "transport/crc32c.hpp"
 
 namespace coppice::engine {

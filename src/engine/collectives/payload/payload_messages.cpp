@@ -32,7 +32,7 @@ bool Payloads::message(Rank from, const WireHeader& header, std::span<const std:
         reading_message(from, header, payload);
         return false;
     }
-    if (core_.revoked() || header.sequence < window_.stable()) return false;  // late
+    if (life_.revoked() || header.sequence < window_.stable()) return false;  // late
     Entry* const entry = engage(Sequence(header.sequence), Rank(header.root));
     const PullMessage message = unpacked(header, from, members_.self());
     const bool is_possible =
@@ -40,7 +40,7 @@ bool Payloads::message(Rank from, const WireHeader& header, std::span<const std:
         (message.kind == PullKind::chunk
              ? take_chunk(*entry, from, message, header, payload)
              : payload.empty() && (serves_by_reads(*entry, from, header, message) || entry->machine.receive(message)));
-    if (!is_possible) core_.note_garbage();
+    if (!is_possible) news_.note_garbage();
     return false;
 }
 
@@ -116,12 +116,12 @@ bool Payloads::send(Entry& entry, Unsent& unsent) {
     if (!link || members_.failed(message.to)) return true;
     const Tag tag(Channel::payload, message.kind);
     if (carries_failures(tag) && !tell_failures(message.to, unsent)) return false;
-    WireHeader header{.token = core_.id().token,
+    WireHeader header{.token = around_.id().token,
                       .tag = tag,
                       .sequence = entry.sequence.value,
                       .stable = window_.stable(),
                       .root = entry.root.value,
-                      .epoch = core_.id().epoch.value,
+                      .epoch = around_.id().epoch.value,
                       .more = packed(message)};
     if (message.kind == PullKind::chunk) return send_chunk(entry, unsent, link, header);
     if (reads_instead(entry, message)) return true;
@@ -155,11 +155,11 @@ bool Payloads::send_chunk(Entry& entry, Unsent& unsent, const Link& link, WireHe
 bool Payloads::tell_failures(Rank to, Unsent& unsent) {
     if (!unsent.notices_sent) {
         for (const Rank dead : members_.failed_ranks())
-            core_.send_control(to, {Channel::members, MembersKind::failure_notice}, 0, dead.value);
+            controls_.send(to, {Channel::members, MembersKind::failure_notice}, 0, dead.value);
         unsent.notices_sent = true;
     }
-    core_.flush_controls();
-    return !core_.controls_wait_for(to);
+    controls_.flush();
+    return !controls_.wait_for(to);
 }
 
 // A rank that takes nothing for a while holds up nobody else. What waits is bounded: by what each may ask for at once.
@@ -176,7 +176,7 @@ void Payloads::pump(Entry& entry) {
     }
     unsent.resize(kept);
     for (int i = 0; i < kBurst; ++i) {
-        const auto next = entry.machine.next_send(Nanoseconds(core_.now_ns()));
+        const auto next = entry.machine.next_send(Nanoseconds(around_.now_ns()));
         if (!next) return;
         Unsent message{.message = *next};
         if (waits(next->to, unsent.size()) || !send(entry, message)) unsent.push_back(message);

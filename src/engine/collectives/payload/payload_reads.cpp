@@ -12,7 +12,6 @@
 #include <algorithm>
 
 #include "engine/collectives/payload/payloads.hpp"
-#include "engine/context.hpp"
 
 namespace coppice::engine {
 namespace {
@@ -44,11 +43,11 @@ bool Payloads::open_for(Entry& entry, const Link& link) {
     const auto bytes = static_cast<std::size_t>(entry.descriptor->bytes);
     auto made =
         OpenPayload::make(link.wire(), {entry.own(), bytes}, *entry.descriptor,
-                          HaveWord::seed_of(*entry.descriptor, core_.id().token, entry.sequence, members_.self()));
+                          HaveWord::seed_of(*entry.descriptor, around_.id().token, entry.sequence, members_.self()));
     entry.cannot_be_open = !made;
     if (!made) {
         ++counts_.unregistered;
-        core_.context().warn_of_unregistered(made.error().message);
+        around_.context().warn_of_unregistered(made.error().message);
         return false;
     }
     entry.open = std::move(*made);
@@ -94,7 +93,7 @@ bool Payloads::offer_to_readers(Entry& entry) {
             ++i;
             continue;
         }
-        if (!entry.machine.receive(reader.ask)) core_.note_garbage();
+        if (!entry.machine.receive(reader.ask)) news_.note_garbage();
         entry.readers.erase(entry.readers.begin() + static_cast<std::ptrdiff_t>(i));
         serves_by_messages = true;
     }
@@ -105,20 +104,20 @@ bool Payloads::offer_to_readers(Entry& entry) {
 bool Payloads::send_offer(Entry& entry, const Link& link) {
     tell(entry);
     const Offer& offer = entry.open->offer();
-    const WireHeader header{.token = core_.id().token,
+    const WireHeader header{.token = around_.id().token,
                             .tag = {Channel::reading, ReadingKind::here},
                             .sequence = entry.sequence.value,
                             .stable = window_.stable(),
                             .root = entry.root.value,
                             .length = sizeof offer,
-                            .epoch = core_.id().epoch.value};
+                            .epoch = around_.id().epoch.value};
     return link.send(bytes_of(header), offer.as_bytes(), &entry.in_flight) == transport::SendStatus::sent;
 }
 
 // A rank that this group takes for dead may be well in others that share its connection: it may have left this one without the others, and
 // has what was under way within that time.
 void Payloads::forget_lost_readers(Entry& entry) {
-    const std::uint64_t now = core_.now_ns();
+    const std::uint64_t now = around_.now_ns();
     for (Reader& reader : entry.readers)
         if (reader.lost_ns == 0 && members_.failed(reader.rank)) reader.lost_ns = now;
     std::erase_if(entry.readers, [this, now](const Reader& reader) {
@@ -144,20 +143,20 @@ std::string Payloads::holder_name() const {
 }
 
 std::string Payloads::leaving_waits_for() const {
-    const Reader* const reader = last_reader(core_.revoked() ? window_.next() : Sequence(window_.stable()));
+    const Reader* const reader = last_reader(life_.revoked() ? window_.next() : Sequence(window_.stable()));
     return reader == nullptr ? std::string()
                              : fmt::format("rank {} may still read a large payload of this one's", reader->rank.value);
 }
 
 std::optional<Rank> Payloads::leaving_depends_on() const {
-    const Reader* const reader = last_reader(core_.revoked() ? window_.next() : Sequence(window_.stable()));
+    const Reader* const reader = last_reader(life_.revoked() ? window_.next() : Sequence(window_.stable()));
     return reader == nullptr ? std::nullopt : std::optional(reader->rank);
 }
 
 bool Payloads::drained() {
     bool all = true;
     for (const auto& entry : entries_)
-        if (core_.revoked() || entry->sequence.value < window_.stable()) all = end_reads(*entry) && all;
+        if (life_.revoked() || entry->sequence.value < window_.stable()) all = end_reads(*entry) && all;
     return all;
 }
 
@@ -203,12 +202,12 @@ void Payloads::reading_message(Rank from, const WireHeader& header, std::span<co
     const auto is_its = [from](const auto& one) { return one->from == from; };
     const auto at =
         entry == nullptr ? decltype(entry->readings.begin()){} : std::ranges::find_if(entry->readings, is_its);
-    if (entry == nullptr || at == entry->readings.end() || core_.revoked()) return say_done(from, sequence);
-    if ((*at)->is_open) return core_.note_garbage();
+    if (entry == nullptr || at == entry->readings.end() || life_.revoked()) return say_done(from, sequence);
+    if ((*at)->is_open) return news_.note_garbage();
     const auto offer = Offer::read(payload, *entry->descriptor);
     if (!offer) {
         entry->readings.erase(at);
-        core_.note_garbage();
+        news_.note_garbage();
         entry->machine.spoiled(from);
         return say_done(from, sequence);
     }
@@ -218,7 +217,7 @@ void Payloads::reading_message(Rank from, const WireHeader& header, std::span<co
 }
 
 bool Payloads::is_wanted(const Entry& entry, const Reading& reading) const {
-    return !reading.is_left && !entry.is_over && !core_.revoked() && entry.machine.source() == reading.from;
+    return !reading.is_left && !entry.is_over && !life_.revoked() && entry.machine.source() == reading.from;
 }
 
 void Payloads::read_on(Entry& entry) {
@@ -262,7 +261,7 @@ void Payloads::ask_for_more(Entry& entry, Reading& reading) {
         ++reading.next;
         ++under_way;
     }
-    if (reading.known == entry.machine.chunks() || reading.looks || core_.now_ns() < reading.look_ns) return;
+    if (reading.known == entry.machine.chunks() || reading.looks || around_.now_ns() < reading.look_ns) return;
     reading.looks = ask_for(entry, reading, {What::word});
 }
 
@@ -304,12 +303,12 @@ void Payloads::take_what_came(Entry& entry, Reading& reading) {
 
 void Payloads::take_word(Entry& entry, Reading& reading) {
     reading.looks = false;
-    const std::uint64_t seed = HaveWord::seed_of(*entry.descriptor, core_.id().token, entry.sequence, reading.from);
+    const std::uint64_t seed = HaveWord::seed_of(*entry.descriptor, around_.id().token, entry.sequence, reading.from);
     const auto have = entry.open->landed(reading.slot).chunks(seed, entry.machine.chunks());
     if (!have) {
         if (++reading.wrong_words < kWrongWords) return;
         reading.wrong_words = 0;
-        core_.note_garbage();
+        news_.note_garbage();
         leave_as_wrong(entry, reading);
         return;
     }
@@ -320,7 +319,7 @@ void Payloads::take_word(Entry& entry, Reading& reading) {
         return;
     }
     reading.pause_ns = std::clamp(2 * reading.pause_ns, kShortestPauseNs, kLongestPauseNs);
-    reading.look_ns = core_.now_ns() + reading.pause_ns;
+    reading.look_ns = around_.now_ns() + reading.pause_ns;
 }
 
 void Payloads::leave_as_wrong(Entry& entry, Reading& reading) {
@@ -330,7 +329,7 @@ void Payloads::leave_as_wrong(Entry& entry, Reading& reading) {
 
 void Payloads::take_read_chunk(Entry& entry, Reading& reading, std::uint32_t chunk) {
     // What came out of a dead rank's memory is refused from its peer_failed() on, as its messages are: a verdict may stand on that.
-    if (core_.revoked() || members_.failed(reading.from) || !entry.machine.takes(chunk)) {
+    if (life_.revoked() || members_.failed(reading.from) || !entry.machine.takes(chunk)) {
         ++counts_.again;
         return;
     }
@@ -350,14 +349,14 @@ void Payloads::take_read_chunk(Entry& entry, Reading& reading, std::uint32_t chu
 }
 
 void Payloads::say_done(Rank to, Sequence sequence) {
-    core_.send_control(to, {Channel::reading, ReadingKind::done}, sequence.value);
-    core_.look_soon();
+    controls_.send(to, {Channel::reading, ReadingKind::done}, sequence.value);
+    news_.look_soon();
 }
 
 // What is asked of a rank comes to it behind that, or it would take the one that asks for one that reads already.
 bool Payloads::has_said_done(Rank to) {
-    if (core_.controls_wait_for(to)) core_.flush_controls();
-    return !core_.controls_wait_for(to);
+    if (controls_.wait_for(to)) controls_.flush();
+    return !controls_.wait_for(to);
 }
 
 // The payload is over for this rank, or all is: true when nobody reads it here, nor this rank elsewhere.

@@ -31,18 +31,21 @@ constexpr std::uint32_t kReadChunks = 16;
 }  // namespace
 
 Payloads::Payloads(Core& core, Window& window)
-    : core_(core),
+    : around_(core.around()),
+      controls_(core.controls()),
+      life_(core.life()),
+      news_(core.news()),
       window_(window),
       members_(core.members()),
-      router_(core.router()),
+      router_(core.around().router()),
       shown_(core),
       lent_(shown_),
       plan_{.nodes = &members_.nodes_table(),
-            .credit = core.settings().payload_ahead,
-            .patience = core.settings().payload_patience,
+            .credit = core.around().settings().payload_ahead,
+            .patience = core.around().settings().payload_patience,
             .shows = shown_.exists()},
-      eager_(core.settings().eager),
-      most_bytes_(core.settings().payload_window) {
+      eager_(core.around().settings().eager),
+      most_bytes_(core.around().settings().payload_window) {
     entries_.reserve(std::size_t{2} * window.size());
 }
 
@@ -67,6 +70,11 @@ Payloads::Entry* Payloads::engage(Sequence sequence, Rank root) {
 void Payloads::note_taken(std::uint32_t chunks) {
     counts_.taken += chunks;
     if (const auto& faults = router_.transport_set()->faults()) faults->chunks_taken(chunks);
+}
+
+// By this rank, which is the root.
+void Payloads::note_filled(std::uint32_t chunks) {
+    if (const auto& faults = router_.transport_set()->faults()) faults->chunks_filled(chunks);
 }
 
 // Beside all that are known to be before that one. Those behind it may wait for it.
@@ -110,7 +118,7 @@ bool Payloads::take_copy(Entry& entry) {
         static_cast<std::size_t>(entry.descriptor->at(have - 1)) + entry.descriptor->length(have - 1);
     std::memcpy(entry.memory.data(), entry.its, bytes);
     if (!may_be_overwritten()) return true;
-    core_.be_fenced();
+    life_.be_fenced();
     return false;
 }
 
@@ -152,8 +160,8 @@ Result<LentMemory::Piece*> Payloads::lent_for(std::span<const std::byte> payload
 }
 
 std::uint32_t Payloads::chunk_of(std::size_t bytes) const {
-    if (const std::uint32_t chosen = core_.settings().payload_chunk; chosen != 0) return chosen;
-    if (core_.single_node()) return kChunkWithinHost;
+    if (const std::uint32_t chosen = around_.settings().payload_chunk; chosen != 0) return chosen;
+    if (members_.single_node()) return kChunkWithinHost;
     const auto reads = [](const auto& wire) { return wire->capabilities().native_read; };
     const bool are_read = std::ranges::any_of(router_.wires(), reads);
     const auto part = [bytes](std::size_t most, std::uint32_t chunks) {
@@ -192,7 +200,7 @@ Result<Descriptor> Payloads::hold(Sequence sequence, std::span<const std::byte> 
 
 bool Payloads::fill(Sequence sequence, std::span<const std::byte> payload) {
     Entry* const entry = find(sequence);
-    if (entry == nullptr || core_.revoked()) return true;
+    if (entry == nullptr || life_.revoked()) return true;
     const Descriptor& descriptor = *entry->descriptor;
     const std::uint32_t all = descriptor.chunks();
     const std::uint32_t step = std::max(kPiece / descriptor.chunk, 1U);
@@ -204,6 +212,7 @@ bool Payloads::fill(Sequence sequence, std::span<const std::byte> payload) {
         copy_for_others(entry->own() + from, payload.data() + from, bytes);
         entry->machine.hold(all, end);
         tell(*entry);
+        note_filled(end - have);
         done += bytes;
     }
     return entry->machine.have() == all;
@@ -212,7 +221,7 @@ bool Payloads::fill(Sequence sequence, std::span<const std::byte> payload) {
 // Others read what is there.
 void Payloads::tell(Entry& entry) {
     if (entry.open && !entry.open->tell(entry.machine.have())) {
-        core_.note_work();
+        news_.note_work();
         has_more_ = true;
     }
     if (entry.bulk.data == nullptr || entry.machine.have() == entry.told) return;
@@ -226,7 +235,7 @@ void Payloads::learn(Sequence sequence, Rank root, std::span<const std::byte> de
     entry->descriptor = Descriptor::read(descriptor);
     if (!entry->descriptor) {
         entry->is_wrong = true;
-        return core_.note_garbage();
+        return news_.note_garbage();
     }
     admit();
 }
@@ -263,7 +272,7 @@ void Payloads::watch(Entry& entry) {
     const auto row = shown_.look(*by, entry.sequence);
     if (!row) return;
     if (row->is_wrong) {
-        core_.note_garbage();
+        news_.note_garbage();
         return entry.machine.spoiled(*by);
     }
     const bool is_it = row->root == entry.root && row->descriptor == *entry.descriptor && row->place != 0;
@@ -277,13 +286,13 @@ void Payloads::watch(Entry& entry) {
     const std::uint64_t from = entry.descriptor->at(before);
     const std::uint64_t to = entry.descriptor->at(row->have - 1) + entry.descriptor->length(row->have - 1);
     std::memcpy(entry.own() + from, entry.its + from, static_cast<std::size_t>(to - from));
-    if (may_be_overwritten()) core_.be_fenced();
+    if (may_be_overwritten()) life_.be_fenced();
 }
 
 // What is shown outlives the rank that shows it, and is not looked at any more once that is known to be dead: a broadcast that this
 // rank has not heard of yet is begun if all of it is there.
 void Payloads::hear_last_words() {
-    if (!shown_.exists() || core_.revoked()) return;
+    if (!shown_.exists() || life_.revoked()) return;
     for (const auto& entry : entries_)
         watch(*entry);
     if (!shown_.any()) return;
@@ -378,7 +387,7 @@ void Payloads::member_failed(const Death& death) {
 void Payloads::progress(bool /*thorough*/) {
     has_more_ = false;
     if (entries_.empty()) return;
-    if (core_.revoked()) {
+    if (life_.revoked()) {
         for (const auto& entry : entries_)
             (void)end_reads(*entry);
         return;
@@ -395,7 +404,7 @@ void Payloads::progress(bool /*thorough*/) {
 
 // What is over here is reported at once, so that others give its memory back, and the next one may start.
 void Payloads::keep_house() {
-    if (entries_.empty() || core_.revoked()) return;
+    if (entries_.empty() || life_.revoked()) return;
     release_stable();
     if (entries_.empty()) return;
     admit();
@@ -404,13 +413,13 @@ void Payloads::keep_house() {
 }
 
 bool Payloads::waits_for_room() const {
-    if (core_.revoked()) return false;
+    if (life_.revoked()) return false;
     return has_more_ || std::ranges::any_of(entries_, [](const auto& entry) { return !entry->unsent.empty(); });
 }
 
 std::uint64_t Payloads::next_timer_ns() const {
     std::uint64_t next = UINT64_MAX;
-    if (core_.revoked()) return next;
+    if (life_.revoked()) return next;
     for (const auto& entry : entries_) {
         next = std::min(next, entry->machine.next_timer().value);
         for (const auto& reading : entry->readings)

@@ -25,13 +25,13 @@
 #include <string>
 #include <vector>
 
-#include "engine/collectives/payload/descriptor.hpp"
 #include "engine/collectives/payload/lent.hpp"
 #include "engine/collectives/payload/memory.hpp"
 #include "engine/collectives/payload/reading.hpp"
 #include "engine/collectives/payload/shown.hpp"
 #include "engine/collectives/window/window.hpp"
 #include "engine/core/core.hpp"
+#include "engine/wire/descriptor.hpp"
 #include "protocol/pull/pull.hpp"
 
 namespace coppice::engine {
@@ -159,6 +159,7 @@ class Payloads final : public Collective {
     Entry* engage(Sequence sequence, Rank root);
     void admit();
     void note_taken(std::uint32_t chunks);
+    void note_filled(std::uint32_t chunks);
     bool fits(std::uint64_t bytes, Sequence before) const;
     void release_stable();
     PayloadMemory memory_for(std::size_t bytes);
@@ -203,7 +204,10 @@ class Payloads final : public Collective {
     bool has_said_done(Rank to);
     bool end_reads(Entry& entry);
 
-    Core& core_;
+    const Surroundings& around_;
+    Controls& controls_;
+    Lifecycle& life_;
+    News& news_;
     Window& window_;
     const Members& members_;
     const Router& router_;

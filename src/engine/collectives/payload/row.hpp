@@ -7,7 +7,7 @@
 #include "base/mix.hpp"
 #include "base/shared_words.hpp"
 #include "base/words.hpp"
-#include "engine/collectives/payload/descriptor.hpp"
+#include "engine/wire/descriptor.hpp"
 
 namespace coppice::engine {
 

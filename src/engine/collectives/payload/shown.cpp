@@ -13,9 +13,9 @@ transport::Region Shown::host_region(const Settings& settings) {
 }
 
 Shown::Shown(const Core& core)
-    : board_(core.publishing() ? core.board() : nullptr),
-      most_bytes_(core.settings().payload_window),
-      is_to_be_heard_(core.settings().detection_bound.value != 0) {
+    : board_(core.local_peers().publishing() ? core.local_peers().board() : nullptr),
+      most_bytes_(core.around().settings().payload_window),
+      is_to_be_heard_(core.around().settings().detection_bound.value != 0) {
     if (board_ == nullptr) return;
     region_ = board_->find_region(kRegion);
     has_readers_ = board_->members().size() > 1;

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "base/memory_access.hpp"
-#include "engine/collectives/payload/descriptor.hpp"
 #include "engine/collectives/payload/row.hpp"
 #include "engine/core/core.hpp"
+#include "engine/wire/descriptor.hpp"
 
 namespace coppice::engine {
 

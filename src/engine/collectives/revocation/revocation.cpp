@@ -18,11 +18,16 @@ transport::Region Revocation::host_region() {
 }
 
 Revocation::Revocation(Core& core)
-    : core_(core),
+    : around_(core.around()),
+      local_peers_(core.local_peers()),
+      controls_(core.controls()),
+      subscribers_(core.subscribers()),
+      life_(core.life()),
+      news_(core.news()),
       members_(core.members()),
-      board_(core.board()),
+      board_(core.local_peers().board()),
       region_(board_ == nullptr ? transport::Regions::Place{} : board_->find_region(kRegion)),
-      publishing_(core.publishing()),
+      publishing_(core.local_peers().publishing()),
       machine_({.nodes = &members_.nodes_table(), .shares_memory = publishing_, .patience = kLeavePatience},
                members_.self()) {
     if (!publishing_) return;
@@ -32,25 +37,25 @@ Revocation::Revocation(Core& core)
 }
 
 void Revocation::begin() {
-    if (core_.fenced()) return;
+    if (life_.fenced()) return;
     machine_.revoke();
     heed();
 }
 
 // What the machine has come to know: in the host's memory first, which outlives this rank, then to the callers here, then to others.
 void Revocation::heed() {
-    if (!machine_.revoked() || (!known_ && core_.fenced())) return;
+    if (!machine_.revoked() || (!known_ && life_.fenced())) return;
     if (publishing_ && said_ != machine_.word()) say_to_host(machine_.word());
     if (!known_) {
         known_ = true;
-        core_.note_revoked();
-        const auto reason = core_.reason_to_revoke();
-        core_.end_all(reason->status, reason->message);
+        life_.note_revoked();
+        const auto reason = subscribers_.reason_to_revoke();
+        subscribers_.end_all(reason->status, reason->message);
     }
     while (const auto send = machine_.next_send()) {
         const bool answers = send->kind == protocol::RevocationKind::answer;
         const RevocationKind kind = answers ? RevocationKind::known : RevocationKind::revoked;
-        core_.send_control(send->to, {Channel::revocation, kind}, 0, send->revoker.value);
+        controls_.send(send->to, {Channel::revocation, kind}, 0, send->revoker.value);
     }
 }
 
@@ -62,14 +67,14 @@ bool Revocation::message(Rank from, const WireHeader& header, std::span<const st
                           .from = from,
                           .to = members_.self(),
                           .revoker = Rank(header.detail)});
-    if (!taken) core_.note_garbage();
+    if (!taken) news_.note_garbage();
     heed();
     return false;
 }
 
 // What the ranks of this host, dead or alive, have said.
 void Revocation::hear_last_words() {
-    if (!publishing_ || known_ || core_.fenced()) return;
+    if (!publishing_ || known_ || life_.fenced()) return;
     for (const Word* const word : said_on_host_)
         if (const std::uint64_t said = word->read(); said != 0) machine_.read(said);
     heed();
@@ -78,7 +83,7 @@ void Revocation::hear_last_words() {
 void Revocation::say_to_host(std::uint64_t word) {
     said_ = word;
     board_->publish_word(shared::at<Word>(board_->own_region(region_)), word);
-    core_.wake_local_peers();
+    local_peers_.wake();
 }
 
 std::uint64_t Revocation::said_to_host(Rank rank) const {
@@ -98,14 +103,14 @@ void Revocation::member_left(Rank rank) {
 
 void Revocation::keep_house() {
     if (!known_) return;
-    machine_.settle(!core_.controls_wait());
+    machine_.settle(!controls_.wait());
     heed();
 }
 
 bool Revocation::drained() {
     if (!known_) return true;
     const std::uint64_t leader_word = publishing_ ? said_to_host(Rank(machine_.leader())) : 0;
-    return machine_.may_leave(Nanoseconds(core_.now_ns()), !core_.controls_wait(), leader_word);
+    return machine_.may_leave(Nanoseconds(around_.now_ns()), !controls_.wait(), leader_word);
 }
 
 std::string Revocation::leaving_waits_for() const {

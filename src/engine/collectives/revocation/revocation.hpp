@@ -43,7 +43,12 @@ class Revocation final : public Collective {
     void say_to_host(std::uint64_t word);
     std::uint64_t said_to_host(Rank rank) const;
 
-    Core& core_;
+    const Surroundings& around_;
+    LocalPeers& local_peers_;
+    Controls& controls_;
+    const Subscribers& subscribers_;
+    Lifecycle& life_;
+    News& news_;
     const Members& members_;
     transport::Board* board_;
     transport::Regions::Place region_;

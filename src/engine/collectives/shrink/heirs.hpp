@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "engine/collectives/shrink/succession.hpp"
-#include "engine/core/lineage.hpp"
 #include "engine/core/members.hpp"
-#include "engine/joining/cards.hpp"
+#include "engine/lineage.hpp"
+#include "engine/newcomers/cards.hpp"
 
 namespace coppice::engine {
 

@@ -16,8 +16,8 @@
 
 #include "bootstrap/presence.hpp"
 #include "bootstrap/witness.hpp"
-#include "engine/core/lineage.hpp"
 #include "engine/core/members.hpp"
+#include "engine/lineage.hpp"
 #include "protocol/membership/membership.hpp"
 #include "transport/board.hpp"
 

@@ -20,22 +20,21 @@ std::string describe_no_quorum(protocol::Quorum quorum, std::uint32_t members, s
 }
 
 bool QuorumWatch::is_certain(Rank rank, const protocol::FailedSet& suspected) const {
-    const Members& members = core_.members();
-    const Node node = members.node_of(rank);
-    if (core_.voteless().contains(rank.value)) return true;
-    const bool has_left = std::ranges::find(core_.departed(), rank) != core_.departed().end();
+    const Node node = members_.node_of(rank);
+    if (membership_.voteless().contains(rank.value)) return true;
+    const bool has_left = std::ranges::find(life_.departed(), rank) != life_.departed().end();
     if (votes_ != nullptr && votes_->of_gone(rank, has_left)) return true;
-    if (node == members.own_node()) return core_.publishing() && !core_.board()->alive(rank);
-    const Settings& settings = core_.settings();
+    if (node == members_.own_node()) return local_peers_.publishing() && !local_peers_.board()->alive(rank);
+    const Settings& settings = around_.settings();
     const bool is_seen = settings.hierarchy == Hierarchy::host && settings.allows_within_host() &&
-                         !core_.still_alive().contains(rank.value);
-    return is_seen && std::ranges::any_of(members.ranks_of(node),
+                         !membership_.still_alive().contains(rank.value);
+    return is_seen && std::ranges::any_of(members_.ranks_of(node),
                                           [&suspected](Rank other) { return !suspected.contains(other.value); });
 }
 
 protocol::Failures QuorumWatch::failures(const protocol::FailedSet& more) const {
     protocol::Failures failures{.suspected = more, .certain = {}};
-    for (const Rank rank : core_.members().failed_ranks())
+    for (const Rank rank : members_.failed_ranks())
         failures.suspected.insert(rank.value);
     for (const protocol::FailedSet::Interval& run : failures.suspected.intervals()) {
         for (std::uint32_t rank = run.first; rank <= run.last; ++rank)
@@ -45,13 +44,13 @@ protocol::Failures QuorumWatch::failures(const protocol::FailedSet& more) const 
 }
 
 bool QuorumWatch::has_quorum(const protocol::FailedSet& more) const {
-    return protocol::is_quorum(core_.settings().quorum, core_.members().ranks(), failures(more));
+    return protocol::is_quorum(around_.settings().quorum, members_.ranks(), failures(more));
 }
 
 std::string QuorumWatch::why_not(const protocol::FailedSet& more) const {
     const protocol::FailedSet unreachable = failures(more).suspected;
-    const std::uint32_t members = core_.members().ranks();
-    return describe_no_quorum(core_.settings().quorum, members, members - unreachable.count(), unreachable);
+    const std::uint32_t members = members_.ranks();
+    return describe_no_quorum(around_.settings().quorum, members, members - unreachable.count(), unreachable);
 }
 
 }  // namespace coppice::engine

@@ -23,7 +23,13 @@ class QuorumWatch {
   public:
     // References outlive this object.
     // `votes`: null where none are kept.
-    QuorumWatch(const Core& core, const LastVotes* votes) : core_(core), votes_(votes) {}
+    QuorumWatch(const Core& core, const LastVotes* votes)
+        : around_(core.around()),
+          members_(core.members()),
+          local_peers_(core.local_peers()),
+          life_(core.life()),
+          membership_(core.membership()),
+          votes_(votes) {}
 
     // With all of whom the core knows that they have failed, and these.
     bool has_quorum(const protocol::FailedSet& more = {}) const;
@@ -33,7 +39,11 @@ class QuorumWatch {
     bool is_certain(Rank rank, const protocol::FailedSet& suspected) const;
     protocol::Failures failures(const protocol::FailedSet& more) const;
 
-    const Core& core_;
+    const Surroundings& around_;
+    const Members& members_;
+    const LocalPeers& local_peers_;
+    const Lifecycle& life_;
+    const Membership& membership_;
     const LastVotes* votes_;
 };
 

@@ -13,9 +13,7 @@
 #include <utility>
 
 #include "engine/collectives/shrink/shrink.hpp"
-#include "engine/context.hpp"
-#include "engine/group.hpp"
-#include "engine/joining/introductions.hpp"
+#include "engine/newcomers/introductions.hpp"
 #include "topology/domains.hpp"
 #include "topology/switch_path.hpp"
 #include "transport/host_memory.hpp"
@@ -28,29 +26,35 @@ constexpr std::uint32_t kRoundsBeforeDoubt = 256;
 
 // Where nobody asks for them there are none.
 std::unique_ptr<LastVotes> make_votes(const Core& core) {
-    if (core.settings().quorum != protocol::Quorum::certain) return nullptr;
-    bootstrap::Presence* const presence = core.router().transport_set()->presence();
+    if (core.around().settings().quorum != protocol::Quorum::certain) return nullptr;
+    bootstrap::Presence* const presence = core.around().router().transport_set()->presence();
     const Testimony testimony{.witness = presence == nullptr ? nullptr : &presence->witness(),
-                              .group = std::uint64_t{core.id().token} << 32 | core.id().epoch.value,
+                              .group = std::uint64_t{core.around().id().token} << 32 | core.around().id().epoch.value,
                               .presence = presence,
-                              .lineage = &core.lineage(),
-                              .epoch = core.id().epoch.value};
-    if (!core.publishing() && testimony.witness == nullptr) return nullptr;
-    return std::make_unique<LastVotes>(core.publishing() ? core.board() : nullptr, core.members(),
-                                       core.router().transport_set()->capacity(), testimony);
+                              .lineage = &core.around().lineage(),
+                              .epoch = core.around().id().epoch.value};
+    if (!core.local_peers().publishing() && testimony.witness == nullptr) return nullptr;
+    return std::make_unique<LastVotes>(core.local_peers().publishing() ? core.local_peers().board() : nullptr,
+                                       core.members(), core.around().router().transport_set()->capacity(), testimony);
 }
 
 }  // namespace
 
-Shrink::Shrink(Core& core, Agreement& agreement, std::shared_ptr<bool> established)
+Shrink::Shrink(Core& core, Agreement& agreement, Successors& successors, std::shared_ptr<bool> established)
     : core_(core),
+      around_(core.around()),
+      subscribers_(core.subscribers()),
+      life_(core.life()),
+      membership_(core.membership()),
+      news_(core.news()),
       agreement_(agreement),
+      successors_(successors),
       members_(core.members()),
-      router_(core.router()),
+      router_(core.around().router()),
       votes_(make_votes(core)),
       quorum_(core, votes_.get()),
       established_(std::move(established)) {
-    if (votes_ && votes_->has_witness()) core_.heed(*this);
+    if (votes_ && votes_->has_witness()) membership_.heed(*this);
     // A rank that leaves a group which not all have made yet could not tell them any more which ranks are in it.
     if (established_) agreement_.flush_in_any_case();
 }
@@ -62,10 +66,10 @@ Shrink::~Shrink() {
 }
 
 Result<void> Shrink::start(Request& request, const RenewalOptions& options) {
-    core_.hear_last_words();
+    subscribers_.hear_last_words();
     // There this rank may find that it is fenced: nothing would end a shrink that has yet to begin.
-    core_.read_failure_logs();
-    if (core_.fenced())
+    membership_.read_failure_logs();
+    if (life_.fenced())
         return fail(COPPICE_ERR_FENCED, "rank {} was taken for dead by the others", members_.self().value);
     if (shrinking_ != nullptr) return fail(COPPICE_ERR_BUSY, "this group is being shrunk already: wait for that");
     const std::uint32_t room = std::max(members_.ranks(), router_.transport_set()->capacity());
@@ -85,7 +89,7 @@ Result<void> Shrink::start(Request& request, const RenewalOptions& options) {
         return {};
     }
     const bool has_left = succession_ && succession_->has_left() && !succession_->under_way();
-    if (successor_ || has_left) {  // after an earlier call had given up, or again
+    if (successors_.has_one() || has_left) {  // after an earlier call had given up, or again
         request.agreed = excluded_;
         end(COPPICE_OK);
     } else if (!succession().under_way()) {
@@ -100,9 +104,9 @@ Result<void> Shrink::start(Request& request, const RenewalOptions& options) {
 
 Result<void> Shrink::leave() {
     core_.look_whether_fenced();
-    if (core_.fenced())
+    if (life_.fenced())
         return fail(COPPICE_ERR_FENCED, "rank {} was taken for dead by the others", members_.self().value);
-    if (succession().under_way() || successor_ || untold_)
+    if (succession().under_way() || successors_.has_one() || untold_)
         return fail(COPPICE_ERR_BUSY, "this group is being renewed already, with this rank: leave the new one");
     succession().leave();
     agreement_.announce_change(true);
@@ -113,9 +117,9 @@ Result<void> Shrink::leave() {
 Succession& Shrink::succession() {
     if (!succession_) {
         succession_ =
-            std::make_unique<Succession>(members_, router_, core_.id(), core_.settings().quorum, votes_.get());
+            std::make_unique<Succession>(members_, router_, around_.id(), around_.settings().quorum, votes_.get());
         tell_of_the_voteless();
-        for (const Rank rank : core_.departed())
+        for (const Rank rank : life_.departed())
             succession_->peer_left(rank);
         tell_of_newcomers();
     }
@@ -124,7 +128,7 @@ Succession& Shrink::succession() {
 
 // They are certainly gone, and nothing that they may have voted is missing.
 void Shrink::tell_of_the_voteless() {
-    const protocol::FailedSet& voteless = core_.voteless();
+    const protocol::FailedSet& voteless = membership_.voteless();
     if (!succession_ || voteless.count() == voteless_told_) return;
     voteless_told_ = voteless.count();
     for (const protocol::FailedSet::Interval& run : voteless.intervals())
@@ -134,9 +138,9 @@ void Shrink::tell_of_the_voteless() {
 
 bool Shrink::message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
                      transport::Buffer /*buffer*/) {
-    if (!succession().message(from, header, payload)) core_.note_garbage();
-    if (succession_->fenced()) core_.be_fenced();
-    core_.learn_from(succession_->failed());
+    if (!succession().message(from, header, payload)) news_.note_garbage();
+    if (succession_->fenced()) life_.be_fenced();
+    membership_.learn_from(succession_->failed());
     return false;
 }
 
@@ -153,15 +157,15 @@ void Shrink::member_failed(const Death& death) {
 // As if somebody had revoked the group, but this rank alone knows of it; the others come to the same by themselves. For good: what others
 // have ended meanwhile this rank has not. A renewal may still find that there is a quorum.
 void Shrink::look_at_quorum(const protocol::FailedSet& news) {
-    if (core_.settings().quorum == protocol::Quorum::any) return;
+    if (around_.settings().quorum == protocol::Quorum::any) return;
     const bool had_quorum = !no_quorum_;
     if (had_quorum && quorum_.has_quorum(news)) return;
     if (had_quorum) no_quorum_ = Error{COPPICE_ERR_NO_QUORUM, quorum_.why_not(news)};
-    if (core_.settings().quorum == protocol::Quorum::certain) core_.tell_of_the_living(news);
+    if (around_.settings().quorum == protocol::Quorum::certain) membership_.tell_of_the_living(news);
     if (!had_quorum) return;
-    if (core_.standing() != Core::Standing::member) return;
-    core_.note_revoked();
-    core_.end_all(no_quorum_->status, no_quorum_->message);
+    if (!life_.is_member()) return;
+    life_.note_revoked();
+    subscribers_.end_all(no_quorum_->status, no_quorum_->message);
 }
 
 bool Shrink::awaits_witness(const protocol::FailedSet& news) const {
@@ -169,8 +173,8 @@ bool Shrink::awaits_witness(const protocol::FailedSet& news) const {
 }
 
 std::uint64_t Shrink::next_timer_ns() const {
-    const std::uint64_t now_ns = core_.now_ns();
-    return !no_quorum_ && grace_.lasts(now_ns) ? now_ns + Core::kWitnessLookNs : UINT64_MAX;
+    const std::uint64_t now_ns = around_.now_ns();
+    return !no_quorum_ && grace_.lasts(now_ns) ? now_ns + Membership::kWitnessLookNs : UINT64_MAX;
 }
 
 void Shrink::member_left(Rank rank) {
@@ -182,32 +186,32 @@ void Shrink::progress(bool thorough) {
     // A member that has contributed to an agreement of this group has made it, and asks no more about how.
     if (established_ && !*established_)
         *established_ = agreement_.has_ended_any() || (succession_ && succession_->ended() > 0);
-    if (core_.still_alive().count() != living_heard_) {
-        living_heard_ = core_.still_alive().count();
+    if (membership_.still_alive().count() != living_heard_) {
+        living_heard_ = membership_.still_alive().count();
         look_at_quorum();
     }
     if (router_.transport_set()->introductions() != nullptr) heed_newcomers();
     if (!succession_) return;
     tell_of_the_voteless();
     const auto heritage = succession_->progress();
-    if (succession_->fenced()) core_.be_fenced();
+    if (succession_->fenced()) life_.be_fenced();
     if (thorough && succession_->under_way() && ++undecided_rounds_ % kRoundsBeforeDoubt == 0) {
         const protocol::FailedSet ranks = succession_->waited_for();
         for (const protocol::FailedSet::Interval& run : ranks.intervals()) {
             for (std::uint32_t rank = run.first; rank <= run.last; ++rank)
-                core_.watch(Rank(rank));
+                membership_.watch(Rank(rank));
         }
     }
     if (thorough) succession_->look_for_dead();
     const bool may_be_witnessed = votes_ && votes_->has_witness() && !no_quorum_;
-    grace_.look(succession_->lacks_quorum() && may_be_witnessed, core_.now_ns());
-    if (!heritage && succession_->lacks_quorum() && !grace_.lasts(core_.now_ns()))
+    grace_.look(succession_->lacks_quorum() && may_be_witnessed, around_.now_ns());
+    if (!heritage && succession_->lacks_quorum() && !grace_.lasts(around_.now_ns()))
         end(COPPICE_ERR_NO_QUORUM, succession_->why_no_quorum());
     if (!heritage) return;
     undecided_rounds_ = 0;
     protocol::FailedSet dead = *heritage->excluded;
     dead.subtract(heritage->left);
-    core_.learn_from(dead);
+    membership_.learn_from(dead);
     make_successor(*heritage);
 }
 
@@ -271,30 +275,28 @@ void Shrink::make_successor(const Heritage& heritage) {
         domains.push_back(members_.domains()->node_of(*heritage.heirs[i].before));
     Members members(Rank(static_cast<std::uint32_t>(self - heritage.heirs.begin())), std::move(new_nodes),
                     std::move(sites), topology::domains_of(domains), std::move(switches));
-    auto plan = core_.settings().plan_for(members.nodes(), members.sites());
+    auto plan = around_.settings().plan_for(members.nodes(), members.sites());
     if (!plan) {
         turn_away(heritage, plan.error());
         return refuse(COPPICE_ERR_CONFIG, plan.error());
     }
 
     Core::Parts parts{
-        .context = &core_.context(),
-        .settings = core_.settings(),
+        .context = &around_.context(),
+        .settings = around_.settings(),
         .members = std::move(members),
         .router = Router(transport_set, std::move(there)),
         .id = birth.id,
-        .cores = core_.cores(),
-        .sharing_cores = std::min(core_.sharing_cores(), static_cast<std::uint32_t>(heritage.heirs.size())),
+        .cores = around_.cores(),
+        .sharing_cores = std::min(around_.sharing_cores(), static_cast<std::uint32_t>(heritage.heirs.size())),
         .on_failure = nullptr,
         .panel = heritage.panel.value_or(0),
         .is_successor = true,
         .lineage = Lineage(std::move(origins))};
     parts.open_board();
     successors_established_.push_back(std::make_shared<bool>(false));
-    successor_ = std::make_unique<Group>(std::move(parts), std::move(*plan), successors_established_.back());
     // It is told of the deaths that the transports know. What this group takes for dead besides may have left this group alone.
-    successor_->start_with_failed({}, dead);
-    core_.context().attach(*successor_);
+    successors_.make(std::move(parts), std::move(*plan), successors_established_.back(), dead);
     announce(heritage, birth);
     end(COPPICE_OK);
 }
@@ -338,16 +340,6 @@ bool Shrink::drained() {
 std::string Shrink::leaving_waits_for() const {
     const bool is_waited_for = succession_ && succession_->under_way() && !succession_->lacks_quorum();
     return is_waited_for ? succession_->waiting_for() : std::string();
-}
-
-std::unique_ptr<Group> Shrink::take_successor() {
-    return std::move(successor_);
-}
-
-void Shrink::drop_successor() {
-    if (!successor_) return;
-    successor_->abandon();
-    core_.context().retire(std::move(successor_));
 }
 
 bool Shrink::is_settled() const {

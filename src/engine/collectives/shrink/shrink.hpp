@@ -11,20 +11,21 @@
 #include "engine/collectives/agreement/agreement.hpp"
 #include "engine/collectives/shrink/quorum_watch.hpp"
 #include "engine/collectives/shrink/succession.hpp"
+#include "engine/collectives/shrink/successors.hpp"
 #include "engine/collectives/shrink/witness_grace.hpp"
 #include "engine/core/core.hpp"
 #include "engine/requests/request.hpp"
 
 namespace coppice::engine {
 
-class Group;
 struct Birth;
 
 class Shrink final : public Collective, private DeathJudge {
   public:
     // `established`: of a group that was itself made by a shrink. Set when everybody alive is known to have made it, or when
     // it is gone here: then the group from which it comes is not needed any more. Null otherwise.
-    Shrink(Core& core, Agreement& agreement, std::shared_ptr<bool> established);
+    // References outlive this object.
+    Shrink(Core& core, Agreement& agreement, Successors& successors, std::shared_ptr<bool> established);
     ~Shrink();
 
     // Joins the others in making a group of the survivors, or goes on with what an earlier call has left.
@@ -35,10 +36,6 @@ class Shrink final : public Collective, private DeathJudge {
     Result<void> leave();
     // A ticket for processes that are to join (newcomers.cpp).
     Result<std::vector<std::byte>> invite(std::uint32_t uses, std::uint64_t lifetime_ns);
-    // Once, after the end of a shrink. It makes progress already (it is attached to the context).
-    std::unique_ptr<Group> take_successor();
-    // The others have made it with this rank, which does not take part in it.
-    void drop_successor();
     // What the quorum `certain` needs of the memory that each rank of a host shows to the others.
     static transport::Region host_region(const Settings& settings);
     // No successor's member could ask any more which ranks are in it.
@@ -87,7 +84,13 @@ class Shrink final : public Collective, private DeathJudge {
     void end(coppice_status_t status, std::string message = {});
 
     Core& core_;
+    const Surroundings& around_;
+    const Subscribers& subscribers_;
+    Lifecycle& life_;
+    Membership& membership_;
+    News& news_;
     Agreement& agreement_;
+    Successors& successors_;
     const Members& members_;
     const Router& router_;
     std::unique_ptr<LastVotes> votes_;  // null: no death is certain
@@ -103,8 +106,7 @@ class Shrink final : public Collective, private DeathJudge {
     bool newcomers_wait_ = false;
     std::size_t attended_without_ = SIZE_MAX;  // so many members were gone when the door was last told who is there
     Request* shrinking_ = nullptr;
-    std::unique_ptr<Group> successor_;  // made, and not taken yet
-    std::optional<Error> untold_;       // why none was made, where the caller had given up: for its next call
+    std::optional<Error> untold_;  // why none was made, where the caller had given up: for its next call
     std::shared_ptr<const protocol::FailedSet> excluded_;  // from it, or from the one without this rank
     std::vector<std::shared_ptr<bool>> successors_established_;
     std::shared_ptr<bool> established_;

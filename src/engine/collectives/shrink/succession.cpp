@@ -187,6 +187,7 @@ std::optional<Heritage> Succession::progress() {
                                   (machine_.view().offer().bits & kAllPanels) == 0 && !all_panels_ &&
                                   !machine_.view().offer().is_at_odds();
         if (!may_find_one) return heritage();
+        clear_closed_panels();  // in a program that has left groups since the last renewal these may be the only ones
         all_panels_ = true;
         contribute();
     }
@@ -214,6 +215,12 @@ std::vector<Heritage::Heir> Succession::heirs() const {
     return heirs;
 }
 
+// Those that all have closed, by the view that is here.
+void Succession::clear_closed_panels() {
+    transport::HostMemory* const host_memory = router_.transport_set()->host_memory();
+    if (host_memory != nullptr) host_memory->clear_panels(machine_.view().offer().bits >> kClosedAt & kAllPanels);
+}
+
 Heritage Succession::heritage() {
     const std::uint32_t offer = machine_.view().offer().bits;
     under_way_ = false;
@@ -226,8 +233,8 @@ Heritage Succession::heritage() {
                       .left = left_,
                       .panel = std::nullopt,
                       .heirs = heirs()};
-    transport::HostMemory* const host_memory = router_.transport_set()->host_memory();
-    if (host_memory != nullptr) host_memory->clear_panels(offer >> kClosedAt & kAllPanels);
+    clear_closed_panels();
+    const transport::HostMemory* const host_memory = router_.transport_set()->host_memory();
     const std::uint32_t clean = offer & kAllPanels;
     // A side of a cut may have decided for one that had not said what it has.
     const bool has_it = host_memory == nullptr || (host_memory->clean_panels() & clean & (~clean + 1)) != 0;

@@ -50,7 +50,7 @@ struct Heritage {
     bool is_at_odds = false;  // callers have asked for different things: there is to be no group
     struct Heir {
         std::optional<Rank> before;  // its rank in the old group; none: a newcomer
-        // Of a newcomer: the launcher's number, and how many had that before (joining/introductions.hpp).
+        // Of a newcomer: the launcher's number, and how many had that before (newcomers/introductions.hpp).
         std::uint32_t number = 0;
         std::uint32_t incarnation = 0;
     };
@@ -116,6 +116,7 @@ class Succession {
     bool is_rank(protocol::Process process) const { return process.value < members_.ranks(); }
     bool tell_last_vote(Rank rank, bool has_left = false);
     void send();
+    void clear_closed_panels();
     Heritage heritage();
     std::vector<Heritage::Heir> heirs() const;
 

@@ -1,11 +1,11 @@
 // How long a renewal that lacks a quorum waits for what a witness may still say: others may have told of deaths that this rank would
-// have held back (Core::kWitnessTimeNs). Each time that the quorum is lost begins anew.
+// have held back (Membership::kWitnessTimeNs). Each time that the quorum is lost begins anew.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
-#include "engine/core/core.hpp"
+#include "engine/core/membership.hpp"
 
 namespace coppice::engine {
 
@@ -16,7 +16,7 @@ class WitnessGrace {
         if (!is_needed) {
             until_ns_.reset();
         } else if (!until_ns_) {
-            until_ns_ = now_ns + Core::kWitnessTimeNs;
+            until_ns_ = now_ns + Membership::kWitnessTimeNs;
         }
     }
     bool lasts(std::uint64_t now_ns) const { return until_ns_ && now_ns < *until_ns_; }

@@ -13,11 +13,16 @@ constexpr Nanoseconds kHeldUp{1'000'000};
 }  // namespace
 
 Window::Window(Core& core)
-    : core_(core),
+    : around_(core.around()),
+      local_peers_(core.local_peers()),
+      controls_(core.controls()),
+      life_(core.life()),
+      membership_(core.membership()),
+      news_(core.news()),
       members_(core.members()),
-      board_(core.board()),
-      publishing_(core.publishing()),
-      size_(core.settings().window),
+      board_(core.local_peers().board()),
+      publishing_(core.local_peers().publishing()),
+      size_(core.around().settings().window),
       stability_({.nodes = &members_.nodes_table(), .window = size_, .patience = kHeldUp}, members_.self()) {
     core.carry(*this);
 }
@@ -25,7 +30,7 @@ Window::Window(Core& core)
 // ------------------------------------------------------------------------------------------------ broadcasts ---
 
 bool Window::may_start(Rank root) {
-    if (core_.single_node() && root != members_.self()) return next_.value < consumed_.value + size_;
+    if (members_.single_node() && root != members_.self()) return next_.value < consumed_.value + size_;
     if (next_.value < stable_ + size_) return true;
     update();
     if (next_.value < stable_ + size_) return true;
@@ -36,7 +41,7 @@ bool Window::may_start(Rank root) {
 void Window::consume(Sequence count) {
     if (count == consumed_) return;
     consumed_ = count;
-    if (consumed_.value >= report_at_) core_.count_moved();
+    if (consumed_.value >= report_at_) news_.count_moved();
     if (board_ != nullptr) board_->set_consumed(count);
 }
 
@@ -46,7 +51,7 @@ std::string Window::holder_name() const {
     const auto not_consumed = [](Rank rank, std::uint64_t sequence) {
         return fmt::format("rank {} has not consumed broadcast {} yet", rank.value, sequence);
     };
-    if (core_.single_node() || least <= stable_) return not_consumed(slowest, least);
+    if (members_.single_node() || least <= stable_) return not_consumed(slowest, least);
     const auto rank = stability_.holder();
     if (!rank || *rank == members_.self())
         return fmt::format(
@@ -57,7 +62,7 @@ std::string Window::holder_name() const {
 void Window::show_holder(status::Waits& waits) const {
     Rank slowest;
     const std::uint64_t least = local_consumed(slowest);
-    if (core_.single_node() || least <= stable_) return waits.add(slowest.value, status::Why::room, least);
+    if (members_.single_node() || least <= stable_) return waits.add(slowest.value, status::Why::room, least);
     if (const auto rank = stability_.holder()) waits.add(rank->value, status::Why::room, stable_);
 }
 
@@ -71,7 +76,7 @@ bool Window::message(Rank from, const WireHeader& header, std::span<const std::b
                                                  .count = header.sequence,
                                                  .stable = header.stable,
                                                  .slowest = Rank(header.detail)});
-    if (!is_possible) core_.note_garbage();
+    if (!is_possible) news_.note_garbage();
     return false;
 }
 
@@ -80,16 +85,16 @@ bool Window::heard(std::uint64_t count) {
     if (count > consumed_.value) return false;
     if (count > stable_) {
         learn_stable(count);
-        core_.count_moved();
+        news_.count_moved();
     }
     return true;
 }
 
 void Window::member_failed(const Death& death) {
-    if (death.is_local && death.was_leader && members_.is_leader() && !core_.single_node()) {
+    if (death.is_local && death.was_leader && members_.is_leader() && !members_.single_node()) {
         // What the dead leader had told others outlives it: its failures too, for it may have refused the dead's messages.
         // (What it may not have passed on the detector tells again.)
-        core_.read_failure_logs();
+        membership_.read_failure_logs();
         learn_stable(std::min(board_->stable(death.rank).value, consumed_.value));
     }
     stability_.peer_failed(death.rank);
@@ -100,7 +105,7 @@ void Window::keep_house() {
 }
 
 void Window::pass_on() {
-    if (!core_.revoked()) update();
+    if (!life_.revoked()) update();
 }
 
 void Window::before_sleep() {
@@ -109,7 +114,7 @@ void Window::before_sleep() {
 
 void Window::wake_leader() {
     leader_woken_for_ = consumed_.value;
-    core_.wake_leader();
+    local_peers_.wake_leader();
 }
 
 bool Window::drained() {
@@ -128,7 +133,7 @@ std::optional<Rank> Window::leaving_depends_on() const {
     if (all_consumed() && stable_ >= next_.value) return std::nullopt;
     Rank slowest;
     const std::uint64_t least = local_consumed(slowest);
-    if (core_.single_node() || least <= stable_) return slowest;
+    if (members_.single_node() || least <= stable_) return slowest;
     const auto rank = stability_.holder();
     return rank ? rank : members_.leader(members_.own_node());
 }
@@ -159,7 +164,7 @@ void Window::learn_stable(std::uint64_t count) {
 void Window::update() {
     const auto leader = members_.leader(members_.own_node());
     const bool leads = leader == members_.self();
-    if (leads || core_.single_node()) {
+    if (leads || members_.single_node()) {
         Rank slowest;
         const std::uint64_t count = local_consumed(slowest);
         stability_.node_consumed(count, slowest);
@@ -169,7 +174,7 @@ void Window::update() {
     send();
     const std::uint64_t step = stability_.step();
     report_at_ = (consumed_.value / step + 1) * step;
-    if (!publishing_ || core_.single_node()) return;
+    if (!publishing_ || members_.single_node()) return;
     if (leads) {
         board_->set_stable(Sequence(stable_));
     } else if (consumed_.value >= stable_ + size_ / 2) {
@@ -180,15 +185,15 @@ void Window::update() {
 // The header of each message carries what is stable, so that must be known before they leave.
 void Window::send() {
     while (const auto message = stability_.next_send())
-        core_.send_control(message->to, {Channel::window, message->kind}, message->count, message->slowest.value);
+        controls_.send(message->to, {Channel::window, message->kind}, message->count, message->slowest.value);
     stable_ = stability_.stable();
-    if (core_.controls_wait()) core_.flush_controls();
+    if (controls_.wait()) controls_.flush();
 }
 
 // Some rank finds no room, or waits to leave.
 void Window::ask_for_room(std::uint64_t wanted) {
-    if (core_.single_node() || core_.revoked()) return;
-    stability_.want(wanted, Nanoseconds(core_.now_ns()));
+    if (members_.single_node() || life_.revoked()) return;
+    stability_.want(wanted, Nanoseconds(around_.now_ns()));
     send();
 }
 

@@ -57,7 +57,7 @@ class Window final : public Collective, private Passenger {
     // The rank that this one waits for, for people.
     std::string holder_name() const;
     // All that was begun is over at every live rank.
-    bool is_settled() const { return core_.is_settled_by_departure() || stable_ >= next_.value; }
+    bool is_settled() const { return life_.is_settled_by_departure() || stable_ >= next_.value; }
 
     // Collective
     bool message(Rank from, const WireHeader& header, std::span<const std::byte> payload,
@@ -86,7 +86,12 @@ class Window final : public Collective, private Passenger {
     std::uint64_t local_consumed(Rank& slowest) const;
     void wake_leader();
 
-    Core& core_;
+    const Surroundings& around_;
+    LocalPeers& local_peers_;
+    Controls& controls_;
+    const Lifecycle& life_;
+    Membership& membership_;
+    News& news_;
     const Members& members_;
     transport::Board* board_;
     bool publishing_;

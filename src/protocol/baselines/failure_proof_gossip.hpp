@@ -1,4 +1,4 @@
-// Failure-proof corrected gossip, FCG (IPDPS'17 §III.D, Algorithm 3): gossip (gossip.hpp) by time or by rounds, then
+// Failure-proof corrected gossip, FCG (IPDPS'17 §III.D, Algorithm 3), as the paper has it: gossip (gossip.hpp) by time or by rounds, then
 // failure-proof correction (failure_proof.hpp) among the members that gossip has reached. All or none of the live
 // members get the payload while no more than f die on the way, and any number may be dead before, without a detector.
 //
@@ -12,9 +12,9 @@
 #include <optional>
 
 #include "base/words.hpp"
+#include "protocol/baselines/gossip.hpp"
 #include "protocol/failed_set.hpp"
 #include "protocol/failure_proof.hpp"
-#include "protocol/gossip.hpp"
 
 namespace coppice::protocol {
 

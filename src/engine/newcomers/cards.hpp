@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/core/lineage.hpp"
-#include "engine/core/wire.hpp"
+#include "engine/lineage.hpp"
+#include "engine/wire/wire.hpp"
 #include "topology/nodes.hpp"
 #include "transport/secret.hpp"
 

@@ -1,4 +1,4 @@
-#include "engine/addresses/exchange.hpp"
+#include "engine/formation/exchange.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "engine/addresses/copying.hpp"
-#include "engine/formation/greeting.hpp"
+#include "engine/wire/address_list.hpp"
 #include "engine/wiring.hpp"
 #include "topology/acquaintance.hpp"
 

@@ -5,12 +5,12 @@
 #include <utility>
 #include <vector>
 
-#include "bootstrap/door/ticket.hpp"
+#include "bootstrap/ticket.hpp"
 #include "transport/ip_addresses.hpp"
 
 namespace coppice::engine {
 
-// Among the addresses of a rank's transports (greeting.hpp).
+// Among the addresses of a rank's transports (wire/address_list.hpp).
 inline constexpr std::string_view kDoorName = "door";
 
 // Addresses of this host at which others may reach it.

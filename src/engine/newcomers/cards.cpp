@@ -1,4 +1,4 @@
-#include "engine/joining/cards.hpp"
+#include "engine/newcomers/cards.hpp"
 
 #include <algorithm>
 #include <cstring>

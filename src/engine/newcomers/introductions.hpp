@@ -16,19 +16,18 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "bootstrap/admission.hpp"
-#include "engine/joining/cards.hpp"
+#include "engine/newcomers/cards.hpp"
+#include "engine/seats.hpp"
 #include "engine/settings.hpp"
 
 namespace coppice::engine {
-
-class TransportSet;
 
 class Introductions {
   public:
     using Person = bootstrap::PersonBody;
 
     // References outlive this object.
-    Introductions(TransportSet& transport_set, const Settings& settings, std::string own_host,
+    Introductions(Seats& seats, const Settings& settings, std::string own_host,
                   std::unique_ptr<bootstrap::Admission> admission, const Clock& clock);
 
     // What to sleep on besides the transports; −1 when the launcher has no more to say.
@@ -92,7 +91,7 @@ class Introductions {
     void note_taken_in(std::uint32_t number, std::uint32_t incarnation);
     Result<void> wire(const Person& who, const Card& card);
 
-    TransportSet& transport_set_;
+    Seats& seats_;
     Settings settings_;
     std::string own_host_;
     std::unique_ptr<bootstrap::Admission> admission_;

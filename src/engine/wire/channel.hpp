@@ -10,8 +10,6 @@
 #include <cstdint>
 
 #include "protocol/agreement/agreement.hpp"
-#include "protocol/baselines/binomial_graph.hpp"
-#include "protocol/baselines/buntinas.hpp"
 #include "protocol/broadcast.hpp"
 #include "protocol/failure_proof_broadcast.hpp"
 #include "protocol/membership/message.hpp"
@@ -28,10 +26,9 @@ enum class Channel : std::uint8_t {
     // A broadcast's machine, one for each family: the kinds are those of protocol/.
     broadcast,
     failure_proof,
-    buntinas,
-    binomial_graph,
-    agreement,   // the body of the agreement machine's message is the payload, or a part of it (assembly.hpp)
-    succession,  // the same of the membership machine's: which ranks go on in a group that is shrunk from this one
+    // 5 and 6 are nobody's: they have no kinds, and what comes with them is refused.
+    agreement = 7,  // the body of the agreement machine's message is the payload, or a part of it (assembly.hpp)
+    succession,     // the same of the membership machine's: which ranks go on in a group that is shrunk from this one
     payload,  // protocol::PullKind; `more` is what it is about, `detail` the CRC-32C of a chunk, or of a part of one, between hosts; of an ask: kReads
     placed,   // a broadcast's machine, where the network's switches are known
     reading,  // ReadingKind: payloads that are read out of their holders' memory; `sequence` says which
@@ -49,7 +46,7 @@ enum class MembersKind : std::uint8_t {
     still_lives,     // rank `detail` has failed, and lives, as a rank of its host sees that has lost its quorum
 };
 inline constexpr std::uint64_t kAnswered = 1;
-// The `sequence` of the word that a rank has left, where it has voted for no next view (Core::voteless).
+// The `sequence` of the word that a rank has left, where it has voted for no next view (Membership::voteless).
 inline constexpr std::uint64_t kNeverVoted = 1;
 
 enum class Beat : std::uint64_t {
@@ -128,11 +125,6 @@ constexpr std::array<ChannelRow, kChannels> channel_rows() {
                                    .corrections = bits<FailureProofKind>(kFailureProofKinds, is_correction),
                                    .with_failures = bits_of(FailureProofKind::query, FailureProofKind::denial),
                                    .is_long = true};
-    row(Channel::buntinas) = {
-        .kinds = kBuntinasKinds, .with_payload = bits<BuntinasKind>(kBuntinasKinds, carries_payload), .is_long = true};
-    row(Channel::binomial_graph) = {
-        .kinds = kBinomialGraphKinds,
-        .with_payload = bits<BinomialGraphMessageKind>(kBinomialGraphKinds, carries_payload)};
     row(Channel::placed) = {.kinds = kPlacedKinds,
                             .with_payload = bits<PlacedKind>(kPlacedKinds, carries_payload),
                             .corrections = bits<PlacedKind>(kPlacedKinds, is_correction),

@@ -13,7 +13,7 @@
 #include <span>
 
 #include "base/words.hpp"
-#include "engine/core/channel.hpp"
+#include "engine/wire/channel.hpp"
 
 namespace coppice::engine {
 
@@ -27,7 +27,7 @@ struct GroupId {
     bool operator==(const GroupId&) const = default;
 };
 
-// A bit of `length`: what is broadcast is the descriptor of a payload (collectives/payload/descriptor.hpp).
+// A bit of `length`: what is broadcast is the descriptor of a payload (wire/descriptor.hpp).
 inline constexpr std::uint32_t kDescribed = std::uint32_t{1} << 31;
 
 struct WireHeader {

@@ -1,6 +1,28 @@
-#include "protocol/failure_proof_gossip.hpp"
+#include "protocol/baselines/failure_proof_gossip.hpp"
 
 namespace coppice::protocol {
+
+tl::expected<FailureProofGossipPlan, std::string> make_failure_proof_gossip_plan(const GossipSpec& spec,
+                                                                                 const GossipModel& model, double delta,
+                                                                                 std::uint32_t hop,
+                                                                                 Nanoseconds timeout) {
+    if (spec.kind != GossipKind::failure_proof) return tl::unexpected<std::string>("only fcg is failure-proof");
+    auto gossip = make_gossip_plan(spec, model, delta, hop);
+    if (!gossip) return tl::unexpected(gossip.error());
+    FailureProofGossipPlan plan;
+    plan.gossip = *gossip;
+    plan.correction.processes = model.processes;
+    plan.correction.failures = spec.failures;
+    plan.correction.closed_turn = Nanoseconds{spec.by_rounds ? 0 : model.overhead};
+    plan.correction.timeout = timeout;
+    if (timeout.value == 0) {
+        // By time all start at once; by rounds some are still reached when others have long started.
+        const std::uint64_t hop_time = model.latency + 2 * std::uint64_t{model.overhead};
+        const std::uint64_t spread = spec.by_rounds ? gossip->spec.limit * hop_time : hop_time;
+        plan.correction.timeout = failure_proof_timeout(model.processes, model.latency, model.overhead, spread);
+    }
+    return plan;
+}
 
 FailureProofGossip::FailureProofGossip(const FailureProofGossipPlan& plan, Position self, std::uint32_t root_member,
                                        const FailedSet& failed, bool has_payload, std::uint64_t seed)

@@ -1,11 +1,10 @@
-#include "engine/joining/introductions.hpp"
+#include "engine/newcomers/introductions.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "engine/transport_set.hpp"
 #include "engine/wiring.hpp"
 #include "topology/switch_path.hpp"
 #include "transport/host_memory.hpp"
@@ -18,17 +17,17 @@ constexpr std::uint64_t kPatienceNs = 200'000'000;
 
 }  // namespace
 
-Introductions::Introductions(TransportSet& transport_set, const Settings& settings, std::string own_host,
+Introductions::Introductions(Seats& seats, const Settings& settings, std::string own_host,
                              std::unique_ptr<bootstrap::Admission> admission, const Clock& clock)
-    : transport_set_(transport_set),
+    : seats_(seats),
       settings_(settings),
       own_host_(std::move(own_host)),
       admission_(std::move(admission)),
       clock_(clock),
-      introduced_(transport_set.capacity(), 0),
-      taken_in_(transport_set.capacity(), 0) {
+      introduced_(seats.capacity(), 0),
+      taken_in_(seats.capacity(), 0) {
     // So that no newcomer finds fewer in common with the members than there is memory for.
-    if (transport::HostMemory* const host_memory = transport_set_.host_memory()) host_memory->make_all_panels_ready();
+    if (transport::HostMemory* const host_memory = seats_.host_memory()) host_memory->make_all_panels_ready();
 }
 
 void Introductions::poll() {
@@ -104,7 +103,7 @@ void Introductions::take(bootstrap::Admission::Event& event) {
 bool Introductions::introduce(Task& task) {
     const Seat seat(task.who.number);
     const auto card = Card::parse(task.card);
-    if (seat.value >= transport_set_.capacity() || !card) {
+    if (seat.value >= seats_.capacity() || !card) {
         if (admission_) admission_->tell_unwired(task.who.serial, "what it says of how to reach it is damaged");
         return true;
     }
@@ -117,9 +116,9 @@ bool Introductions::introduce(Task& task) {
     }
     note_introduced(task.who, *card);
     // A process gets a number when the earlier one has ended, or counts for dead in the group.
-    if (!transport_set_.vacate(seat, TransportSet::Ended::certainly)) {
+    if (!seats_.vacate(seat, Seats::Ended::certainly)) {
         const bool is_witnessed = admission_ && admission_->is_witness();
-        if (is_witnessed && clock_.now_ns() - task.since_ns > kPatienceNs) transport_set_.note_end(seat);
+        if (is_witnessed && clock_.now_ns() - task.since_ns > kPatienceNs) seats_.note_end(seat);
         return false;
     }
     const auto wired = wire(task.who, *card);
@@ -135,12 +134,12 @@ bool Introductions::introduce(Task& task) {
 
 Result<void> Introductions::wire(const Person& who, const Card& card) {
     const Seat seat(who.number);
-    auto wired = wire_peer(transport_set_, settings_, own_host_, seat,
+    auto wired = wire_peer(seats_, settings_, own_host_, seat,
                            {.incarnation = who.incarnation, .host = card.host, .addresses = card.addresses});
-    transport::HostMemory* const host_memory = transport_set_.host_memory();
+    transport::HostMemory* const host_memory = seats_.host_memory();
     if (!wired || host_memory == nullptr || card.host != own_host_) return wired;
     auto admitted = host_memory->admit(seat, who.incarnation);
-    if (!admitted) transport_set_.vacate(seat, TransportSet::Ended::certainly);
+    if (!admitted) seats_.vacate(seat, Seats::Ended::certainly);
     return admitted;
 }
 

@@ -1,4 +1,4 @@
-#include "bootstrap/door/ticket.hpp"
+#include "bootstrap/ticket.hpp"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>

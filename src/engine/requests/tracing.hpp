@@ -4,25 +4,20 @@
 // Under the context's guard.
 #pragma once
 
+#include "engine/core/group_trace.hpp"
 #include "engine/requests/request.hpp"
-#include "trace/recorder.hpp"
 
 namespace coppice::engine {
 
-class Core;
-class Group;
+// What a request that has begun is, in a group of that name.
+trace::Operation traced(const Request& request, const trace::Operation& group);
 
-// A group by its name alone.
-trace::Operation trace_name(const Core& core);
-// What a request that has begun is.
-trace::Operation traced(const Request& request);
-
-// A non-blocking request has begun; it may have ended, too. Only where there is a trace.
-void trace_begin(trace::Recorder& recorder, Request& request, std::uint64_t began_ns);
+// A non-blocking request has begun; it may have ended, too. Only where there is a trace, which outlives the request.
+void trace_begin(const GroupTrace& trace, Request& request, std::uint64_t began_ns);
 void trace_end_now(Request& request);
 // It has ended, or is given back.
 inline void trace_end(Request& request) {
-    if (request.traced) [[unlikely]]
+    if (request.traced != nullptr) [[unlikely]]
         trace_end_now(request);
 }
 

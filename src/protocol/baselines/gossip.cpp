@@ -2,7 +2,7 @@
 // off. But it finds the last few members slowly, as most messages then reach members that have the payload already.
 // With high probability only short runs of neighbours on the ring are left out. The members around them reach these in
 // a few steps.
-#include "protocol/gossip.hpp"
+#include "protocol/baselines/gossip.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -215,6 +215,18 @@ void Gossip::forget(Position from) {
     if (right <= kRemembered) heard_right_ &= ~bit(right);
     if (far_left_ == left) far_left_ = 0;
     if (far_right_ == right) far_right_ = 0;
+}
+
+std::string_view to_string(GossipMessageKind kind) {
+    switch (kind) {
+        case GossipMessageKind::gossip:
+            return "gossip";
+        case GossipMessageKind::correction_left:
+            return "correction_left";
+        case GossipMessageKind::correction_right:
+            return "correction_right";
+    }
+    return "unknown";
 }
 
 }  // namespace coppice::protocol
