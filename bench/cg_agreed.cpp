@@ -43,7 +43,7 @@ struct Options {
 class Bare {
   public:
     // Collective. Throws RankDied.
-    Bare(coppice::Context& context, coppice::Group& group, const std::string& algorithm)
+    Bare(coppice::Group& group, const std::string& algorithm)
         : group_(group),
           ranks_(group.size()),
           self_(group.rank()),
@@ -51,7 +51,7 @@ class Bare {
                                                        static_cast<std::uint32_t>(ranks_), nullptr, {}),
                 .window = 1,
                 .max_value = 8},
-          wire_(context, group, ranks_ * ranks_, sizeof(Letter) / sizeof(double)),
+          wire_(group, ranks_ * ranks_, sizeof(Letter) / sizeof(double)),
           taken_(ranks_) {
         const coppice::Rank self(static_cast<std::uint32_t>(self_));
         if (algorithm == "era") {
@@ -150,7 +150,7 @@ class Run {
                 if (!is_whole) renew();
                 if (!solver_) make_solver();
                 const Clock::time_point renewed = Clock::now();
-                if (options_.agree != "library" && !bare_) bare_.emplace(context_, group_, options_.agree);
+                if (options_.agree != "library" && !bare_) bare_.emplace(group_, options_.agree);
                 const Seconds wiring = Clock::now() - renewed;  // what an engine would keep
                 if (!is_whole) {
                     solver_->restore(group_);
@@ -184,7 +184,7 @@ class Run {
         group_ = std::move(survivors);
     }
     void make_solver() {
-        mail_.emplace(context_, group_, cg::Solver::boxes(slabs_) + 2, cg::Solver::numbers(options_.grid, slabs_));
+        mail_.emplace(group_, cg::Solver::boxes(slabs_) + 2, cg::Solver::numbers(options_.grid, slabs_));
         solver_.emplace(*mail_, options_.grid, slabs_, self_, 20,
                         [this](coppice::Group&, std::span<double> parts) { gather(parts); });
         start_ = Clock::now();

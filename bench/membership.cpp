@@ -3,10 +3,14 @@
 //   membership replaced N VICTIM   N agreements in the group as it was made, then as many when a spare has VICTIM's number:
 //                                  coppice-run --spares 1
 //   membership meanwhile           agreements before a newcomer calls, and from then on until it is pending: coppice-run --join 1@TIME
+//   membership beside US           agreements while nothing else runs, and while a process of no network computes for US microseconds
 //   membership anew                a group, then a second one: from its rank's call to its first agreement; then all of it once more,
 //                                  contexts, transports and connections included, as a process that was never there has to make them
 //
-// Prints the greatest of all ranks' medians, or times, in microseconds.
+// Prints the greatest of all ranks' medians, or times, in microseconds; `meanwhile` also what the newcomer's call took of a processor.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -23,9 +27,9 @@ namespace {
 
 constexpr std::uint64_t kTimeout = 120'000'000'000;
 
-std::uint64_t now_ns() {
+std::uint64_t now_ns(clockid_t clock = CLOCK_MONOTONIC) {
     timespec time{};
-    clock_gettime(CLOCK_MONOTONIC, &time);
+    clock_gettime(clock, &time);
     return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
 }
 
@@ -58,6 +62,13 @@ std::uint32_t rank_in(const coppice_group_t* group) {
     return info.rank;
 }
 
+// 0 of none.
+std::uint64_t median(std::vector<std::uint64_t>& times) {
+    if (times.empty()) return 0;
+    std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
+    return times[times.size() / 2];
+}
+
 // After a tenth as many that do not count.
 void time_agreements(coppice_group_t* group, std::uint64_t count, const char* what) {
     std::vector<std::uint64_t> times;
@@ -67,10 +78,9 @@ void time_agreements(coppice_group_t* group, std::uint64_t count, const char* wh
         agree(group, value);
         if (i >= count / 10) times.push_back(now_ns() - begin);
     }
-    std::ranges::sort(times);
-    std::uint64_t median = times[times.size() / 2];
-    agree(group, median);
-    if (rank_in(group) == 0) std::printf("%s %.2f\n", what, static_cast<double>(median) / 1e3);
+    std::uint64_t typical = median(times);
+    agree(group, typical);
+    if (rank_in(group) == 0) std::printf("%s %.2f\n", what, static_cast<double>(typical) / 1e3);
 }
 
 int replaced(coppice_context_t* context, std::uint64_t count, std::uint32_t victim) {
@@ -113,16 +123,16 @@ std::uint64_t median_of(const std::vector<Timed>& all, std::uint64_t from, std::
     std::vector<std::uint64_t> times;
     for (const Timed& one : all)
         if (one.begin >= from && one.begin < until) times.push_back(one.took);
-    if (times.empty()) return 0;
-    std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
-    return times[times.size() / 2];
+    return median(times);
 }
 
 int meanwhile(coppice_context_t* context) {
     const std::uint64_t called = now_ns();
+    const std::uint64_t began = now_ns(CLOCK_PROCESS_CPUTIME_ID);
     coppice_group_t* group = nullptr;
     expect(coppice_group_create(context, nullptr, &group));
     const bool is_newcomer = view_of(group).epoch > 0;
+    std::uint64_t work = is_newcomer ? now_ns(CLOCK_PROCESS_CPUTIME_ID) - began : 0;
     std::vector<Timed> times;
     for (int waits = is_newcomer ? 1 : 0; waits == 0;) {
         std::uint64_t value = 0;
@@ -147,8 +157,55 @@ int meanwhile(coppice_context_t* context) {
     std::uint64_t busy = median_of(times, at, UINT64_MAX);
     agree(group, quiet);
     agree(group, busy);
-    if (rank_in(group) == 0)
+    agree(group, work);
+    if (rank_in(group) == 0) {
         std::printf("quiet %.2f\nmeanwhile %.2f\n", static_cast<double>(quiet) / 1e3, static_cast<double>(busy) / 1e3);
+        std::printf("work %.0f\n", static_cast<double>(work) / 1e3);
+    }
+    expect(coppice_group_destroy(group, kTimeout));
+    return 0;
+}
+
+// A process that takes this much of a processor, and nothing else.
+pid_t compute_for(std::uint64_t ns) {
+    const pid_t child = fork();
+    if (child != 0) return child;
+    while (now_ns(CLOCK_PROCESS_CPUTIME_ID) < ns) {
+    }
+    _exit(0);
+}
+
+// What the scheduler alone does to agreements beside a newcomer's work.
+int beside(coppice_context_t* context, std::uint64_t work_ns) {
+    constexpr int kTimes = 10;
+    constexpr std::uint64_t kAlone = 20'000'000;
+    coppice_group_t* group = nullptr;
+    expect(coppice_group_create(context, nullptr, &group));
+    const bool has_child = rank_in(group) == 0;
+    std::vector<std::uint64_t> alone;
+    std::vector<std::uint64_t> loaded;
+    // Agreements until rank 0 says in one that it is over.
+    const auto until = [&](std::vector<std::uint64_t>& times, auto&& is_over) {
+        for (std::uint64_t over = 0; over == 0;) {
+            over = has_child && is_over() ? 1 : 0;
+            const std::uint64_t begin = now_ns();
+            agree(group, over);
+            times.push_back(now_ns() - begin);
+        }
+    };
+    for (int i = 0; i < kTimes; ++i) {
+        const std::uint64_t began = now_ns();
+        until(alone, [&] { return now_ns() - began >= kAlone; });
+        const pid_t child = has_child ? compute_for(work_ns) : 0;
+        until(loaded, [&] { return waitpid(child, nullptr, WNOHANG) == child; });
+    }
+    std::uint64_t of_alone = median(alone);
+    std::uint64_t of_loaded = median(loaded);
+    agree(group, of_alone);
+    agree(group, of_loaded);
+    if (has_child)
+        std::printf("alone %.2f\nbeside %.2f\n", static_cast<double>(of_alone) / 1e3,
+                    static_cast<double>(of_loaded) / 1e3);
     expect(coppice_group_destroy(group, kTimeout));
     return 0;
 }
@@ -190,14 +247,16 @@ int main(int argc, char** argv) {
     const bool is_anew = argc == 2 && std::strcmp(argv[1], "anew") == 0;
     const bool is_replaced = argc == 4 && std::strcmp(argv[1], "replaced") == 0;
     const bool is_meanwhile = argc == 2 && std::strcmp(argv[1], "meanwhile") == 0;
-    if (!is_anew && !is_replaced && !is_meanwhile) {
-        std::fprintf(stderr, "usage: membership anew | meanwhile | replaced N VICTIM\n");
+    const bool is_beside = argc == 3 && std::strcmp(argv[1], "beside") == 0;
+    if (!is_anew && !is_replaced && !is_meanwhile && !is_beside) {
+        std::fprintf(stderr, "usage: membership anew | meanwhile | beside US | replaced N VICTIM\n");
         return 2;
     }
     coppice_context_t* context = nullptr;
     expect(coppice_context_create(nullptr, &context));
     const int code = is_anew        ? anew(context)
                      : is_meanwhile ? meanwhile(context)
+                     : is_beside    ? beside(context, std::strtoull(argv[2], nullptr, 10) * 1000)
                                     : replaced(context, std::strtoull(argv[2], nullptr, 10),
                                                static_cast<std::uint32_t>(std::strtoul(argv[3], nullptr, 10)));
     coppice_context_destroy(context);

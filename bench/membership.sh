@@ -12,7 +12,8 @@
 #              are there (anew), and with contexts, transports and connections, as a newcomer has to (scratch); and on one host
 #              MPI_Comm_spawn and MPI_Intercomm_merge of Open MPI, from the new process's main() to its first MPI_Allreduce
 #   agreement  an agreement in a group with a replacement beside one in the group before; and one from a newcomer's call until it is ready,
-#              beside those of the tenth of a second before
+#              beside those of the tenth of a second before; and, for what the scheduler does to these, while a process computes for as long as
+#              the newcomer's call took of a processor, and no longer
 #   open       instructions of a broadcast (callgrind) in a group that others of this host may join, or any, beside one that nobody may
 #
 # More hosts than one are network namespaces (coppice-run(1)). Exit code 0 when everything ran; what falls short of its aim is marked
@@ -68,6 +69,7 @@ run() {
     after_death='$10 == "after-death" { print $5 }' of_fresh='$1 == "fresh" { print $2 }' of_replaced='$1 == "replaced" { print $2 }'
     of_anew='$1 == "anew" { print $2 }' of_scratch='$1 == "scratch" { print $2 }'
     of_quiet='$1 == "quiet" { print $2 }' of_meanwhile='$1 == "meanwhile" { print $2 }'
+    of_alone='$1 == "alone" { print $2 }' of_beside='$1 == "beside" { print $2 }'
 }
 
 one_renewal() {
@@ -103,6 +105,12 @@ one_agreement() {
     "${job[@]}" "$build/bench/membership" meanwhile >"$scratch/both" 2>"$scratch/errors" || true
     figure quiet "$1" "$2" "$of_quiet" cat "$scratch/both"
     figure meanwhile "$1" "$2" "$of_meanwhile" cat "$scratch/both"
+    work=$(awk '$1 == "work" { print $2 }' "$scratch/both")
+    [ -n "$work" ] || return 0  # the figures before say what went wrong
+    run "$1" "$2"
+    "${job[@]}" "$build/bench/membership" beside "$work" >"$scratch/both" 2>"$scratch/errors" || true
+    figure alone "$1" "$2" "$of_alone" cat "$scratch/both"
+    figure beside "$1" "$2" "$of_beside" cat "$scratch/both"
 }
 # instructions COUNT SETTING…: of rank 1, within its broadcasts.
 instructions() {
@@ -165,7 +173,7 @@ for part in $parts; do
     case $part in
         renewal) show "renewal after a death, us" spare:shrink:1.5 new:old:1.1 ;;
         join) show "a newcomer, us" join:scratch:1.0 join:anew:1.0 join:spawn:0.25 ;;
-        agreement) show "an agreement, us" replaced:fresh:1.05 meanwhile:quiet:1.25 ;;
+        agreement) show "an agreement, us" replaced:fresh:1.05 meanwhile:quiet:1.25 beside:alone:1.25 ;;
         open) ranks=2 hosts=1 show "1,024 broadcasts of 8 bytes, rank 1 of 2, instructions" open:closed:1.02 any:closed:1.02 ;;
     esac
 done

@@ -23,6 +23,7 @@
 #include "arguments.hpp"
 #include "bootstrap/piece.hpp"
 #include "engine/formation/greeting.hpp"
+#include "engine/wire/address_list.hpp"
 #include "transport/ip_addresses.hpp"
 #include "transport/tcp/address.hpp"
 

@@ -42,9 +42,8 @@ std::vector<std::uint32_t> parse(std::string text) {
     return victims;
 }
 
-// Moves the library for a millisecond; true if another rank told meanwhile that it is done.
-bool heard_from_another(coppice::Context& context, const sigset_t& told) {
-    context.progress();
+// Waits for a millisecond, in no call of the library; true if another rank told meanwhile that it is done.
+bool heard_from_another(const sigset_t& told) {
     const timespec millisecond{0, 1'000'000};
     return sigtimedwait(&told, nullptr, &millisecond) > 0;
 }
@@ -74,7 +73,7 @@ int main(int argc, char** argv) try {
     } else {
         // A victim that is stopped before others are done may cut them off from an earlier broadcast, not from this one.
         for (std::uint32_t done = 1; done < group.size();)
-            done += heard_from_another(context, told) ? 1 : 0;
+            done += heard_from_another(told) ? 1 : 0;
         for (const std::uint32_t victim : victims)
             kill(pids.at(victim), SIGSTOP);
         for (const std::uint32_t victim : victims) {
@@ -90,7 +89,7 @@ int main(int argc, char** argv) try {
         kill(pids[0], SIGRTMIN);
     } else {
         for (int turn = 0; turn < 100 || others > 0; ++turn) {
-            if (heard_from_another(context, told) && others > 0) --others;
+            if (heard_from_another(told) && others > 0) --others;
         }
         std::printf("killed - %.0f\n", now_us());
         std::fflush(stdout);

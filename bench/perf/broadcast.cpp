@@ -262,8 +262,6 @@ coppice_status_t Run::broadcast_view(std::uint64_t bytes, std::uint32_t root) {
     while (true) {
         status = coppice_broadcast_view_nb(session_.group(), payload_, bytes, root, &request_);
         if (status != COPPICE_ERR_BUSY || measure_now() > deadline) break;
-        status = coppice_progress(session_.context());
-        if (status != COPPICE_OK) return status;
         sched_yield();
     }
     if (status != COPPICE_OK) return status;
@@ -311,7 +309,7 @@ std::optional<Failure> Run::wait_for_turn() {
     const std::uint32_t before = (session_.rank() + session_.ranks() - 1) % session_.ranks();
     const Record predecessor(session_.area(), before);
     const auto ready = [&] {
-        return __atomic_load_n(&predecessor.tally().finished, __ATOMIC_ACQUIRE) > sequence_ || session_.is_dead(before);
+        return __atomic_load_n(&predecessor.tally().finished, __ATOMIC_ACQUIRE) > sequence_ || session_.is_gone(before);
     };
     for (int polls = 0; polls < 1'000'000 && !ready(); ++polls)
         sched_yield();

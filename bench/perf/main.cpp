@@ -27,7 +27,7 @@ std::vector<std::string> transport_names() {
 
 void add_group_options(CLI::App& app, perf::GroupSettings& group) {
     app.add_option("--tree", group.tree, "tree between positions (a wrong name lists the known ones)");
-    app.add_option("--algorithm", group.algorithm, "tree; gos, ocg, ccg, fcg:F, big or bfb to compare");
+    app.add_option("--algorithm", group.algorithm, "tree; ocg, ccg or fcg:F to compare");
     app.add_option("--correction", group.correction, "correction on the ring (a wrong name lists the known ones)");
     app.add_option("--hierarchy", group.hierarchy, "host: positions are hosts; flat: every rank is one");
     app.add_option("--window", group.window, "how many broadcasts may be under way, a power of two")

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 namespace perf {
 
@@ -17,8 +19,10 @@ constexpr std::uint64_t kNoticeLimit = 5'000'000'000;  // ns that a report waits
 constexpr std::uint64_t kDoubtLimit = 10'000'000'000;
 // ns for which a process whose death was noticed may still look alive.
 constexpr std::uint64_t kDying = 500'000'000;
-// ns between two calls while waiting, and between two looks at other processes.
-constexpr std::uint64_t kAskEvery = 100'000'000;
+// ns between two calls while waiting for others, and while waiting for what the library knows; and between two looks at other processes.
+// (Calls that only ask make progress, too, when they lie less than 8 ms apart.)
+constexpr std::uint64_t kHearEvery = 100'000'000;
+constexpr std::uint64_t kAskEvery = 1'000'000;
 constexpr std::uint64_t kLookEvery = 100'000;
 
 struct Ticket {
@@ -76,6 +80,7 @@ std::optional<Failure> Session::open(const GroupSettings& settings) {
     timeout_ns_ = static_cast<std::uint64_t>(settings.timeout_s * 1e9);
     coppice_context_options_t context_options = COPPICE_CONTEXT_OPTIONS_INIT;
     if (settings.without_thread) context_options.progress_thread = -1;
+    polls_ = settings.without_thread || has_no_thread();
     coppice_status_t status = coppice_context_create(&context_options, &context_);
     if (status != COPPICE_OK) return library_failure("context", status);
     coppice_group_options_t options = group_options(settings);
@@ -174,7 +179,7 @@ std::optional<Failure> Session::barrier(const std::function<void()>& action) {
         return std::nullopt;
     }
     if (auto failure = parted()) return failure;
-    if (progress_status_ != COPPICE_OK) return library_failure("progress", progress_status_);
+    if (idle_status_ != COPPICE_OK) return library_failure("waiting", idle_status_);
     return Failure{kExitFailed, fmt::format("nothing moved for {:.0f} s while waiting for {}",
                                             static_cast<double>(timeout_ns_) / 1e9, missing())};
 }
@@ -194,7 +199,17 @@ std::optional<Failure> Session::wait_until(const char* what, const std::function
 
 std::optional<Failure> Session::wait_for_notices(const std::function<bool()>& known) {
     const std::uint64_t limit = measure_now() + kNoticeLimit;
-    return wait_until("notices", [&] { return known() || measure_now() > limit; });
+    asks_ = true;
+    auto failure = wait_until("notices", [&] { return (known() && knows_the_ended()) || measure_now() > limit; });
+    asks_ = false;
+    return failure;
+}
+
+// Of a rank that a barrier went on without because its process has ended.
+bool Session::knows_the_ended() const {
+    for (std::uint32_t rank = 0; rank < ranks(); ++rank)
+        if (is_gone(rank) && !is_dead(rank) && !has_ended(rank)) return false;
+    return true;
 }
 
 void Session::mark_dead(std::uint32_t rank) {
@@ -208,25 +223,36 @@ void Session::on_failure(void* session, coppice_group_t*, std::uint32_t rank) {
     static_cast<Session*>(session)->mark_dead(rank);
 }
 
-// A rank that waits for the others makes no progress for the library, as little as a program that waits elsewhere does.
-// It calls to hear of deaths: when a process has ended, and now and then, as a network may have parted.
+// A rank that waits for the others makes no progress for the library, as little as a program that waits elsewhere does. It sees by
+// itself which processes have ended. Of the deaths of others, which a network has cut off, it hears in a call that tells of what the
+// library knows, and makes no progress. Where there is no thread that makes it, this rank owes it now and then.
 int Session::idle(void* session) {
     auto& self = *static_cast<Session*>(session);
     const std::uint64_t now = measure_now();
-    if (now - self.asked_ns_ >= kAskEvery || self.somebody_has_ended(now)) {
-        self.asked_ns_ = now;
-        self.progress_status_ = coppice_progress(self.context_);
+    self.look_at_one(now);
+    if (now - self.called_ns_ >= (self.asks_ ? kAskEvery : kHearEvery)) {
+        self.called_ns_ = now;
+        self.idle_status_ = self.asks_ || self.polls_ ? coppice_progress(self.context_) : self.hear();
     }
     self.judge();
-    return self.parted_ || self.progress_status_ != COPPICE_OK || measure_now() > self.wait_deadline_ns_;
+    return self.parted_ || self.idle_status_ != COPPICE_OK || measure_now() > self.wait_deadline_ns_;
 }
 
-// One rank after the other is looked at.
-bool Session::somebody_has_ended(std::uint64_t now) {
-    if (area() == nullptr || apart_ || now - looked_ns_ < kLookEvery) return false;
+// Failure callbacks that are due run in any call.
+coppice_status_t Session::hear() {
+    coppice_group_counts_t counts{};
+    counts.struct_size = sizeof counts;
+    return coppice_group_count(group_, &counts);
+}
+
+// One rank after the other is looked at, whether its process has ended.
+void Session::look_at_one(std::uint64_t now) {
+    if (area() == nullptr || apart_ || now - looked_ns_ < kLookEvery) return;
     looked_ns_ = now;
     looked_at_ = (looked_at_ + 1) % ranks();
-    return !is_dead(looked_at_) && standing(looked_at_).pid != 0 && !is_running(standing(looked_at_).pid);
+    if (is_gone(looked_at_) || standing(looked_at_).pid == 0 || is_running(standing(looked_at_).pid)) return;
+    ended_[looked_at_] = 1;
+    __atomic_store_n(&gone_[looked_at_], std::uint8_t{1}, __ATOMIC_RELEASE);
 }
 
 bool Session::holds_dead(std::uint32_t witness, std::uint32_t rank) const {
@@ -298,7 +324,7 @@ void Session::judge() {
     for (const std::uint32_t rank : others)
         cut_off_[rank] = 1;
     for (std::uint32_t rank = 0; rank < ranks(); ++rank)
-        __atomic_store_n(&gone_[rank], static_cast<std::uint8_t>(is_dead(rank)), __ATOMIC_RELEASE);
+        __atomic_store_n(&gone_[rank], static_cast<std::uint8_t>(is_dead(rank) || ended_[rank] != 0), __ATOMIC_RELEASE);
 }
 
 std::optional<Failure> Session::parted() {
@@ -366,6 +392,11 @@ std::string Session::missing() const {
         names += fmt::format("{}{}", names.empty() ? "rank " : ", ", rank);
     }
     return names.empty() ? "the leader's word" : names;
+}
+
+bool has_no_thread() {
+    const char* const thread = std::getenv("COPPICE_PROGRESS_THREAD");
+    return thread != nullptr && std::string_view(thread) == "0";
 }
 
 std::optional<Failure> check_settings(const GroupSettings& settings) {

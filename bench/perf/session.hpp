@@ -58,6 +58,8 @@ class Session {
     std::uint64_t timeout_ns() const { return timeout_ns_; }
 
     bool is_dead(std::uint32_t rank) const { return __atomic_load_n(&dead_[rank], __ATOMIC_ACQUIRE) != 0; }
+    // Barriers go on without it: it is dead, or its process has ended, of which the library may not have told yet.
+    bool is_gone(std::uint32_t rank) const { return __atomic_load_n(&gone_[rank], __ATOMIC_ACQUIRE) != 0; }
     // CLOCK_MONOTONIC when this rank was told of the failure; 0 while it was not.
     std::uint64_t noticed(std::uint32_t rank) const { return __atomic_load_n(&noticed_[rank], __ATOMIC_ACQUIRE); }
 
@@ -81,11 +83,12 @@ class Session {
     // Whether this rank goes on alone, without the others that live.
     std::optional<Failure> parted();
 
-    // Waits for all live ranks, and asks the library for deaths now and then, but makes no progress otherwise. The lowest live rank runs `action` when all are there.
+    // Waits for all live ranks, and makes no progress for the library meanwhile, unless there is no progress thread. The lowest live rank
+    // runs `action` when all are there.
     std::optional<Failure> barrier(const std::function<void()>& action = nullptr);
-    // Waits until `condition` holds.
+    // The same until `condition` holds.
     std::optional<Failure> wait_until(const char* what, const std::function<bool()>& condition);
-    // Waits for late notices of deaths, until `known` holds or some seconds have passed.
+    // Asks the library for late notices of deaths, until `known` holds or some seconds have passed.
     std::optional<Failure> wait_for_notices(const std::function<bool()>& known);
 
     // Whether ranks have no memory in common: then nobody can look at another's part of the area while operations run, and
@@ -104,7 +107,9 @@ class Session {
     void mark_dead(std::uint32_t rank);
     static void on_failure(void* session, coppice_group_t* group, std::uint32_t rank);
     static int idle(void* session);
-    bool somebody_has_ended(std::uint64_t now);
+    void look_at_one(std::uint64_t now);
+    coppice_status_t hear();
+    bool knows_the_ended() const;
     std::string missing() const;
     struct Standing;
     Standing& standing(std::uint32_t rank) const;
@@ -132,10 +137,13 @@ class Session {
     std::vector<std::uint64_t> noticed_ = std::vector<std::uint64_t>(MEASURE_MAX_RANKS);
     std::uint64_t timeout_ns_ = 0;
     std::uint64_t wait_deadline_ns_ = 0;
-    coppice_status_t progress_status_ = COPPICE_OK;
-    std::uint64_t asked_ns_ = 0;   // the last call while waiting
+    bool polls_ = false;  // there is no progress thread
+    bool asks_ = false;   // waiting is for what the library knows: it may make progress
+    coppice_status_t idle_status_ = COPPICE_OK;
+    std::uint64_t called_ns_ = 0;  // the library last, while waiting
     std::uint64_t looked_ns_ = 0;  // at a process
     std::uint32_t looked_at_ = 0;
+    std::vector<std::uint8_t> ended_ = std::vector<std::uint8_t>(MEASURE_MAX_RANKS);  // their processes
 };
 
 // A whole measurement: opens the session, makes a run of it, checks, executes and closes. Run has check(), execute()
@@ -151,6 +159,9 @@ int measure_in_session(const GroupSettings& group, const Settings& settings) {
     if (const auto failure = session.close()) return complain(session.rank(), *failure);
     return run.clean() ? kExitOk : kExitFailed;
 }
+
+// Whether the environment turns the progress thread off: this program then owes the others calls.
+bool has_no_thread();
 
 // Asks the library whether it takes these settings, by a group of this process alone.
 std::optional<Failure> check_settings(const GroupSettings& settings);

@@ -269,7 +269,7 @@ class Views {
                            now.heap);
                 return leaked;
             }
-            coppice_progress(context_);
+            if (has_no_thread()) coppice_progress(context_);
             std::this_thread::yield();
         }
     }

@@ -154,7 +154,7 @@ void run(const Options& options) {
             dead |= living & ~now.came;
             living = now.here;
             if (!now.all_have_mail)
-                mail.emplace(context, group, cg::Solver::boxes(slabs), cg::Solver::numbers(options.grid, slabs));
+                mail.emplace(group, cg::Solver::boxes(slabs), cg::Solver::numbers(options.grid, slabs));
             if (!solver) solver.emplace(*mail, options.grid, slabs, name, options.checkpoint_every);
             if ((now.late >> name & 1) != 0) solver->begin_late();
             if (group.info().epoch > 0) {

@@ -1,6 +1,6 @@
 /* An ordinary MPI program, with nothing of Coppice's in it, that outlives its own processes:
  *
- *   coppice-mpirun --enable-recovery --mca async_mpi_finalize 1 -np 4 mpi-survivor [RANK@STEP…]
+ *   coppice-mpirun --enable-recovery -np 4 mpi-survivor [RANK@STEP…]
  *
  * It integrates 4/(1+x²), which is pi. In each step every process adds a part of its own and broadcasts it. A process that is named
  * kills itself at that step. The others see MPI_Bcast fail where it was to be the root, and share out its part from the next step on.

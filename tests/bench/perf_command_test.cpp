@@ -83,15 +83,24 @@ TEST(CoppicePerf, AnUnknownCorrectionListsTheKnownOnesAndExitsWith2) {
 TEST(CoppicePerf, AnUnknownAlgorithmListsTheKnownOnesAndExitsWith2) {
     const Outcome outcome = perf("--algorithm foo");
     EXPECT_EQ(outcome.code, 2) << outcome.text;
-    for (const char* known : {"foo", "tree", "ocg", "ccg", "fcg", "gos", "bfb", "big"}) {
+    for (const char* known : {"foo", "tree", "ocg", "ccg", "fcg"}) {
         EXPECT_TRUE(contains(outcome, known)) << known << " in: " << outcome.text;
     }
 }
 
+TEST(CoppicePerf, WhatIsOnlyThereToBeComparedWithIsRefusedWithWhereItIs) {
+    for (const char* arguments : {"--algorithm bfb", "--algorithm big", "--algorithm gos:4:rounds",
+                                  "--correction optimized-paper:2", "--correction opportunistic-paper:1"}) {
+        const Outcome outcome = perf(arguments);
+        EXPECT_EQ(outcome.code, 2) << arguments << ": " << outcome.text;
+        EXPECT_TRUE(contains(outcome, "only there to be compared with: coppice-sim"))
+            << arguments << ": " << outcome.text;
+    }
+}
+
 TEST(CoppicePerf, WhatAnAlgorithmWouldIgnoreIsRefused) {
-    for (const char* arguments :
-         {"--algorithm ccg --correction checked", "--algorithm bfb --correction checked", "--algorithm ocg --tree star",
-          "--algorithm big --tree star", "--algorithm bfb --tree star"}) {
+    for (const char* arguments : {"--algorithm ccg --correction checked", "--algorithm fcg:1 --correction checked",
+                                  "--algorithm ocg --tree star"}) {
         const Outcome outcome = perf(arguments);
         EXPECT_EQ(outcome.code, 2) << arguments;
         EXPECT_TRUE(contains(outcome, "has no effect")) << arguments << ": " << outcome.text;

@@ -106,6 +106,19 @@ TEST_F(Lobbies, OneThatAllCanReachIsReadyAndThenIn) {
     EXPECT_FALSE(lobby.is_waiting(4));
 }
 
+// It may be root of the group that has it, and then all renew as it says.
+TEST_F(Lobbies, OneThatComesLaterIsToldOfThoseThatAreReadyAlready) {
+    EXPECT_EQ(join(3), "");
+    EXPECT_EQ(join(4), "");
+    deliver();
+    const PersonBody three = person(3);
+    for (std::uint32_t number = 0; number < kMembers; ++number)
+        EXPECT_TRUE(lobby.formed(number, {&three, 1}, {}, bytes_of("a group without 4")));
+    EXPECT_EQ(join(5), "");
+    deliver();
+    EXPECT_EQ(ready[5], (std::set<std::uint32_t>{serial[4], serial[5]}));
+}
+
 // Its connection ends before its process is known to have ended.
 TEST_F(Lobbies, OneThatGoesBeforeItIsInHoldsUpNoneBehindIt) {
     EXPECT_EQ(join(3), "");

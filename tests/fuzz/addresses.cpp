@@ -1,6 +1,6 @@
 // The second exchange: the list of a rank's addresses, and the address of each transport.
 #include "base/mix.hpp"
-#include "engine/formation/greeting.hpp"
+#include "engine/wire/address_list.hpp"
 #include "fuzz.hpp"
 #include "transport/crc32c.hpp"
 #include "transport/shm/segment.hpp"

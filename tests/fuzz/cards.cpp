@@ -1,5 +1,5 @@
 // What newcomers and members tell each other by way of the launcher.
-#include "engine/joining/cards.hpp"
+#include "engine/newcomers/cards.hpp"
 #include "fuzz.hpp"
 
 using namespace coppice;

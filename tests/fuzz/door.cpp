@@ -3,7 +3,7 @@
 
 #include "bootstrap/door/ledger.hpp"
 #include "bootstrap/door/passage.hpp"
-#include "bootstrap/door/ticket.hpp"
+#include "bootstrap/ticket.hpp"
 #include "fuzz.hpp"
 
 using namespace coppice;

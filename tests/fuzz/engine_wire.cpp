@@ -1,5 +1,5 @@
 // The header in front of every message between two ranks of a group.
-#include "engine/core/wire.hpp"
+#include "engine/wire/wire.hpp"
 
 #include "fuzz.hpp"
 

@@ -15,7 +15,7 @@
 #include <optional>
 #include <string_view>
 
-#include "engine/core/wire.hpp"
+#include "engine/wire/wire.hpp"
 #include "integration/job.hpp"
 
 namespace coppice::testing {

@@ -51,11 +51,6 @@ const std::vector<Layout>& layouts() {
         {"flat_opportunistic_gossip", 6, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_ALGORITHM", "ocg"}}},
         {"flat_checked_gossip", 6, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_ALGORITHM", "ccg:3:rounds"}}},
         {"flat_failure_proof_gossip", 6, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_ALGORITHM", "fcg:1"}}},
-        {"flat_buntinas", 6, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_ALGORITHM", "bfb"}}},
-        {"flat_binomial_graph", 6, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_ALGORITHM", "big"}}},
-        // Gossip alone promises nothing. The root's 200 draws of one in five, whatever the others do, leave somebody
-        // out once in 10^19 broadcasts.
-        {"flat_gossip_alone", 6, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_ALGORITHM", "gos:200:rounds"}}},
         {"ucx_failure_proof",
          4,
          1,

@@ -12,41 +12,6 @@
 namespace coppice::testing {
 namespace {
 
-// One round of gossip: the root's one message is all there is. A rank that it does not reach ends by its deadline, and
-// holds up nobody, however often.
-TEST(Broadcast, ARankThatGossipAloneLeavesOutEndsByItsDeadlineAndTheGroupGoesOn) {
-    constexpr std::uint64_t kRounds = 12;  // more than the window
-    constexpr std::uint64_t kShort = 50'000'000;
-    JobOptions options{.ranks = 4};
-    options.environment = {
-        {"COPPICE_HIERARCHY", "flat"}, {"COPPICE_ALGORITHM", "gos:1:rounds"}, {"COPPICE_WINDOW", "4"}};
-    Job job(
-        options,
-        [](Member& member) {
-            COPPICE_CHECK(member.join() == COPPICE_OK);
-            for (std::uint64_t number = 0; number < kRounds; ++number) {
-                std::uint64_t payload = member.rank == 0 ? 1000 + number : 0;
-                coppice_status_t status = COPPICE_ERR_BUSY;
-                while (status == COPPICE_ERR_BUSY) {  // others may be behind
-                    status = coppice_broadcast(member.group, &payload, sizeof payload, 0, nullptr,
-                                               member.rank == 0 ? kTimeout : kShort);
-                }
-                if (status == COPPICE_OK) {
-                    COPPICE_CHECK(payload == 1000 + number);
-                    if (member.rank != 0) member.notes[number].fetch_add(1);
-                } else {
-                    COPPICE_CHECK(member.rank != 0 && status == COPPICE_ERR_TIMEOUT);
-                    COPPICE_CHECK(std::string(coppice_last_error()).find("gos") != std::string::npos);
-                }
-            }
-            member.leave();
-        },
-        kRounds);
-    ASSERT_EQ(job.finish(), "");
-    for (std::uint64_t number = 0; number < kRounds; ++number)
-        EXPECT_LE(job.note(number), 1U) << number;
-}
-
 TEST(Broadcast, ADeadlineNamesTheRanksItWaitedForAndTheGroupGoesOn) {
     Job job({.ranks = 3}, [](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);

@@ -138,6 +138,138 @@ TEST(Asking, ForAnotherGroupMovesTheFirstOneWithoutAThreadToo) {
     EXPECT_EQ(job.finish(), "");
 }
 
+// -------------------------------------------------------------------------------------------- calls that only ask ---
+
+// Of rank 1, which has a request that is pending, and memory that is registered. It is told what it knew before, or refused.
+struct Question {
+    const char* name;
+    void (*ask)(Member& member, coppice_request_t* request, char* registered);
+};
+
+class OnlyAsking : public ::testing::TestWithParam<Question> {};
+INSTANTIATE_TEST_SUITE_P(
+    Questions, OnlyAsking,
+    ::testing::Values(Question{"counts", [](Member& member, coppice_request_t*, char*) { (void)member.counts(); }},
+                      Question{"pending",
+                               [](Member& member, coppice_request_t*, char*) {
+                                   int pending = 0;
+                                   check(coppice_group_pending(member.group, &pending));
+                               }},
+                      Question{"view",
+                               [](Member& member, coppice_request_t*, char*) {
+                                   coppice_view_t view{};
+                                   view.struct_size = sizeof view;
+                                   check(coppice_group_view(member.group, &view, nullptr, 0));
+                               }},
+                      Question{"payload",
+                               [](Member&, coppice_request_t* request, char*) {
+                                   const void* payload = nullptr;
+                                   std::size_t bytes = 0;
+                                   (void)coppice_request_view(request, &payload, &bytes);
+                               }},
+                      Question{"agreed",
+                               [](Member&, coppice_request_t* request, char*) {
+                                   std::size_t count = 0;
+                                   COPPICE_CHECK(coppice_request_agreed(request, nullptr, 0, &count) ==
+                                                 COPPICE_ERR_INVALID_ARGUMENT);
+                               }},
+                      Question{"registered",
+                               [](Member& member, coppice_request_t*, char* registered) {
+                                   COPPICE_CHECK(coppice_memory_register(member.group, registered, 1) ==
+                                                 COPPICE_ERR_BUSY);
+                               }},
+                      Question{"deregistered",
+                               [](Member& member, coppice_request_t*, char* registered) {
+                                   COPPICE_CHECK(coppice_memory_deregister(member.group, registered + 1) ==
+                                                 COPPICE_ERR_INVALID_ARGUMENT);
+                               }}),
+    [](const auto& question) { return std::string(question.param.name); });
+
+// Rank 2 gets the payload by rank 1 alone, which does nothing but ask from before the root's call on.
+TEST_P(OnlyAsking, AgainAndAgainHoldsNobodyUp) {
+    for (const char* thread : {"auto", "0"}) {
+        JobOptions options{.ranks = 3, .hosts = 3};
+        options.environment = {
+            {"COPPICE_TREE", "chain"}, {"COPPICE_CORRECTION", "none"}, {"COPPICE_PROGRESS_THREAD", thread}};
+        Job job(options, [](Member& member) {
+            check(member.join());
+            char byte = member.rank == 0 ? 7 : 0;
+            if (member.rank != 1) {
+                if (member.rank == 0) member.await_note(0, 1);
+                check(coppice_broadcast(member.group, &byte, 1, 0, nullptr, kTimeout));
+                if (member.rank == 2) member.notes[1] = 1;
+            } else {
+                char registered[64] = {};
+                check(coppice_memory_register(member.group, registered, sizeof registered));
+                coppice_request_t* request = nullptr;
+                check(coppice_broadcast_view_nb(member.group, &byte, 1, 0, &request));
+                member.notes[0] = 1;
+                member.await("rank 2 to have it", [&] {
+                    GetParam().ask(member, request, registered);
+                    return member.notes[1].load() == 1;
+                });
+                check(coppice_request_wait(request, nullptr, kTimeout));
+                check(coppice_request_free(request));
+                check(coppice_memory_deregister(member.group, registered));
+            }
+            COPPICE_CHECK(member.rank != 2 || byte == 7);
+            member.leave();
+        });
+        EXPECT_EQ(job.finish(), "") << "progress thread " << thread;
+    }
+}
+
+// What benchmarks rely on that look at counts while they wait.
+TEST(AskingNowAndThen, MakesNoProgress) {
+    Job job(without_a_thread(2, 2), [](Member& member) {
+        check(member.join());
+        char byte = 0;
+        check(coppice_broadcast(member.group, &byte, 1, 0, nullptr, kTimeout));
+        if (member.rank == 0) {
+            member.await_call("the other one to have begun", [&] { return member.notes[0].load() == 1; });
+            byte = 7;
+            check(coppice_broadcast(member.group, &byte, 1, 0, nullptr, kTimeout));
+            member.notes[1] = 1;
+        } else {
+            coppice_request_t* request = nullptr;
+            check(coppice_broadcast_nb(member.group, &byte, 1, 0, &request));
+            member.notes[0] = 1;
+            member.await_note(1, 1);
+            for (int i = 0; i < 5; ++i) {
+                usleep(20'000);
+                (void)member.counts();
+                COPPICE_CHECK(std::atomic_ref(byte).load() == 0);
+            }
+            check(coppice_request_wait(request, nullptr, kTimeout));
+            COPPICE_CHECK(byte == 7);
+            check(coppice_request_free(request));
+        }
+        member.leave();
+    });
+    EXPECT_EQ(job.finish(), "");
+}
+
+// The progress thread has noticed the death; the callback is the caller's.
+TEST(AskingNowAndThen, TellsOfFailures) {
+    Job job({.ranks = 3, .hosts = 3}, [](Member& member) {
+        std::uint32_t dead = UINT32_MAX;
+        coppice_group_options_t options = COPPICE_GROUP_OPTIONS_INIT;
+        options.on_failure_argument = &dead;
+        options.on_failure = [](void* argument, coppice_group_t*, std::uint32_t rank) {
+            *static_cast<std::uint32_t*>(argument) = rank;
+        };
+        check(member.join(options));
+        if (member.rank == 2) raise(SIGKILL);
+        member.await("the callback", [&] {
+            usleep(20'000);
+            (void)member.counts();
+            return dead == 2;
+        });
+        member.leave();
+    });
+    EXPECT_EQ(job.finish([](std::uint32_t rank) { return rank == 2; }), "");
+}
+
 // --------------------------------------------------------------------------------------------------- other threads ---
 
 // Linux says of a thread that waits in a system call which one it is.

@@ -218,7 +218,6 @@ std::string stop_with_a_view(std::uint64_t bound_ns, std::uint64_t& taken_for_de
         } else {
             std::vector<std::uint32_t> failed;
             for (; std::ranges::count(failed, kVictim) == 0; failed = member.failed()) {
-                COPPICE_CHECK(coppice_progress(member.context) == COPPICE_OK);
                 for (const std::uint32_t rank : failed)
                     member.notes[kTakenForDead].fetch_or(std::uint64_t{1} << rank);
             }

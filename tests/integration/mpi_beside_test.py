@@ -12,7 +12,13 @@ import unittest
 
 PROGRAM, MPICH = (os.path.abspath(path) if path else None for path in (*sys.argv[1:3], None)[:2])
 DEADLINE = 300 * int(os.environ.get("COPPICE_TEST_PATIENCE", "1"))
-CORRECTIONS = ("opportunistic:1", "optimized:2", "checked", "delayed:100000", "failure-proof:1", "none", "ack")
+# Each form of a correction that users can choose, and gossip with each of its corrections.
+CORRECTIONS = ("opportunistic:1", "optimized:2", "checked", "delayed:100000", "failure-proof:1", "failure-proof:2:100000",
+               "opportunistic:2:one-directional", "optimized:2:one-directional", "opportunistic:2:overlapped",
+               "opportunistic:2:synchronized", "optimized:2:synchronized", "optimized:2:one-directional:synchronized",
+               "opportunistic:1:one-directional:synchronized", "checked:synchronized", "delayed:100000:synchronized",
+               "failure-proof:1:synchronized", "none", "ack")
+ALGORITHMS = ("ocg", "ccg", "fcg:1", "ocg:4:rounds")
 
 
 class BesideMpi(unittest.TestCase):
@@ -29,12 +35,14 @@ class BesideMpi(unittest.TestCase):
             if "exiting improperly" not in done.stderr:
                 break
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn(f"40 broadcasts among {ranks} ranks: 0 wrong", done.stdout)
+        for way in more[1:] or ["default"]:
+            self.assertIn(f"{way}: 40 broadcasts among {ranks} ranks: 0 wrong", done.stdout)
 
     def test_two_ranks_with_every_correction(self):
-        for correction in CORRECTIONS:
-            with self.subTest(correction=correction):
-                self.run_beside(2, COPPICE_TRANSPORT="ucx", COPPICE_CORRECTION=correction)
+        ways = [*CORRECTIONS, *(f"algorithm={name}" for name in ALGORITHMS)]
+        for transport in ("ucx", "tcp"):
+            with self.subTest(transport=transport):
+                self.run_beside(2, "mpi", *ways, COPPICE_TRANSPORT=transport)
 
     def test_more_ranks(self):
         for ranks in (4, 8):

@@ -85,7 +85,7 @@ JobOptions two_hosts() {
 
 // The others of its host have its memory mapped, and look at its word from now on.
 void await_first_chunk(Member& member) {
-    member.await_call("the first chunk", [&] { return member.counts().chunks > 0; });
+    member.await("the first chunk", [&] { return member.counts().chunks > 0; });
     member.notes[kReading] += 1;
     member.await_note(kForged, 1);
 }

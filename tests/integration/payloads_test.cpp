@@ -283,7 +283,7 @@ TEST(Payloads, ARootThatDiesWhenAllOfItIsShownHasHarmedNobody) {
                 pause();
         }
         member.await_note(kGone, 1);
-        member.await_call("the root's death is known", [&] { return !member.failed().empty(); });
+        member.await_failed(1);
         std::vector<unsigned char> buffer(expected.size());
         COPPICE_CHECK(coppice_broadcast(member.group, buffer.data(), buffer.size(), 0, nullptr, kTimeout) ==
                       COPPICE_OK);
@@ -351,7 +351,7 @@ TEST(Payloads, ALargerOneThanTheWindowIsShownToItsHostToo) {
             COPPICE_CHECK(coppice_broadcast(member.group, buffer.data(), bytes, 0, nullptr, kTimeout) == COPPICE_OK);
             COPPICE_CHECK(buffer == expected);
             if (member.rank == 0)
-                member.await_call("the memory is given back", [] { return memory_for_shown() <= kWindow + 4096; });
+                member.await("the memory is given back", [] { return memory_for_shown() <= kWindow + 4096; });
         }
         member.notes[kSent] += member.counts().chunks_sent;
         member.leave();
@@ -398,7 +398,7 @@ TEST(Payloads, TheWindowCountsThePayloadsBeforeOneNotThoseBehindIt) {
     const Layout layout{"flat", 3, 1, {{"COPPICE_HIERARCHY", "flat"}, {"COPPICE_PAYLOAD_WINDOW", "64K"}}};
     Job job(layout.job(), [](Member& member) {
         COPPICE_CHECK(member.join() == COPPICE_OK);
-        if (member.rank == 0) member.await_call("the second one comes", [&] { return member.counts().chunks > 0; });
+        if (member.rank == 0) member.await("the second one comes", [&] { return member.counts().chunks > 0; });
         std::array<std::vector<unsigned char>, 2> expected, buffers;
         std::array<coppice_request_t*, 2> requests{};
         for (const std::uint32_t number : {0U, 1U}) {

@@ -1,5 +1,6 @@
 // Groups that know which switches are above their hosts, and which processes join: they bring the path of theirs.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <string>
@@ -148,7 +149,7 @@ TEST(PlacedNewcomers, OneThatKnewNothingIsForgottenWithItsEnd) {
         work_together(group);
         notes[kGrown].fetch_add(1);
         while (true)
-            coppice_progress(context);
+            pause();
     });
     ASSERT_TRUE(job.await_note(kGrown, kMembers + 1));
     job.processes().signal(one, SIGKILL);

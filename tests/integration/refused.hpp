@@ -9,7 +9,7 @@
 #include <functional>
 #include <string>
 
-#include "bootstrap/door/ticket.hpp"
+#include "bootstrap/ticket.hpp"
 #include "integration/tickets.hpp"
 
 namespace coppice::testing {

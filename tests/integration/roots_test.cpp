@@ -162,7 +162,7 @@ bool payloads_differ(const Member& member, bool is_root, coppice_status_t status
 void go_on_until_told(Member& member, const BetweenHosts& param, coppice_status_t first) {
     if (payloads_differ(member, param.has_root(member), first)) {
         coppice_status_t status = COPPICE_OK;
-        member.await_call("the other root is found", [&] {
+        member.await("the other root is found", [&] {
             std::uint64_t value = 0;
             status = coppice_agree(member.group, &value, sizeof value, nullptr, kTimeout);
             return status != COPPICE_OK;

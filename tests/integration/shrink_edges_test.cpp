@@ -81,9 +81,9 @@ TEST(Shrink, AsManyGroupsAsShareMemoryAndNoMore) {
                 work(next, member, all.size());
             for (const Lineage& next : all)
                 COPPICE_CHECK(coppice_group_destroy(next.group, kTimeout) == COPPICE_OK);
-            // One tells the others what is not used any more, the next can use it.
-            status = coppice_group_shrink(old.group, &one_more, kTimeout);
-            if (status == COPPICE_OK) COPPICE_CHECK(coppice_group_destroy(one_more, kTimeout) == COPPICE_OK);
+            // All have left these groups: the next one can have the memory.
+            COPPICE_CHECK(coppice_group_shrink(old.group, &one_more, kTimeout) == COPPICE_OK);
+            COPPICE_CHECK(coppice_group_destroy(one_more, kTimeout) == COPPICE_OK);
         }
         leave(member, old);
     });

@@ -3,10 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 
-#include "bootstrap/door/ticket.hpp"
+#include "bootstrap/ticket.hpp"
 
 namespace coppice::testing {
 namespace {
@@ -43,6 +44,68 @@ TEST_P(Tickets, LetAProcessJoin) {
     const Environment environment =
         layout.hosts > 1 ? with(layout.environment, {{"COPPICE_HOST", "another"}}) : layout.environment;
     const std::size_t stranger = start_joiner(job, environment, members);
+    EXPECT_EQ(job.finish(), "");
+    expect_well(job, {stranger});
+}
+
+// Payloads of two sizes under way in the old group, from two roots; the newcomer has no part in them.
+class TicketsEveryLayout : public ::testing::TestWithParam<Layout> {};
+INSTANTIATE_TEST_SUITE_P(Tickets, TicketsEveryLayout, ::testing::ValuesIn(ways_to_be_connected(6)),
+                         [](const auto& layout) { return std::string(layout.param.name); });
+
+TEST_P(TicketsEveryLayout, WhatIsUnderWayInTheOldGroupNeverReachesTheRenewedOne) {
+    Layout layout = GetParam();
+    layout.environment.merge(Environment{{"COPPICE_JOIN", layout.uses_network() ? "any" : "host"},
+                                         {"COPPICE_CAPACITY", std::to_string(layout.ranks + 1)}});
+    constexpr int kRounds = 3;
+    Job job(
+        layout.job(),
+        [](Member& member) {
+            COPPICE_CHECK(member.join() == COPPICE_OK);
+            if (member.rank == 0) invite(member, 1);
+            // The last rank takes no part in these; they are under way until the group is revoked.
+            constexpr std::size_t kMany = 12;
+            std::vector<std::vector<unsigned char>> buffers;
+            std::vector<coppice_request_t*> requests;
+            const bool is_late = member.rank + 1 == member.ranks;
+            for (std::size_t i = 0; i < kMany && !is_late; ++i) {
+                const auto root = static_cast<std::uint32_t>(i % 2);
+                buffers.push_back(payload_of(1000 + i, root, i % 3 == 0 ? 2000 : 4000));
+                std::vector<unsigned char>& buffer = buffers.back();
+                if (member.rank != root) std::ranges::fill(buffer, 0);
+                requests.push_back(nullptr);
+                COPPICE_CHECK(coppice_broadcast_nb(member.group, buffer.data(), buffer.size(), root,
+                                                   &requests.back()) == COPPICE_OK);
+            }
+            coppice_renew_options_t options = COPPICE_RENEW_OPTIONS_INIT;
+            options.least = member.ranks + 1;
+            coppice_group_t* next = nullptr;
+            if (coppice_group_renew(member.group, &options, &next, kDeadlineNs) != COPPICE_OK)
+                throw CheckFailed(coppice_last_error());
+            COPPICE_CHECK(size_of(next) == member.ranks + 1);
+            for (int round = 0; round < kRounds; ++round)
+                work_together(next);
+            COPPICE_CHECK(coppice_group_revoke(member.group) == COPPICE_OK);
+            for (coppice_request_t* request : requests) {
+                const coppice_status_t status = coppice_request_wait(request, nullptr, kDeadlineNs);
+                COPPICE_CHECK(status == COPPICE_OK || status == COPPICE_ERR_REVOKED);
+                COPPICE_CHECK(coppice_request_free(request) == COPPICE_OK);
+            }
+            work_together(next);
+            COPPICE_CHECK(coppice_group_destroy(member.group, kDeadlineNs) == COPPICE_OK);
+            work_together(next);
+            leave(member.context, next);
+        },
+        kNotes);
+    const auto* const notes = &job.note(0);
+    const Environment of_stranger =
+        layout.hosts > 1 ? with(layout.environment, {{"COPPICE_HOST", "another"}}) : layout.environment;
+    const std::size_t stranger = Stranger::start(job, of_stranger, [notes](coppice_context_t* context) {
+        coppice_group_t* group = Stranger::join(context, get_ticket(notes));
+        for (int round = 0; round < kRounds + 2; ++round)
+            work_together(group);
+        leave(context, group);
+    });
     EXPECT_EQ(job.finish(), "");
     expect_well(job, {stranger});
 }
@@ -167,7 +230,7 @@ std::vector<coppice_member_t> members_of(const coppice_group_t* group) {
 void await_newcomer(Member& member) {
     for (std::uint64_t asked = 0;;) {
         ++asked;
-        member.await_call("the next agreement", [&] { return member.notes[kAsked].load() >= asked; });
+        member.await("the next agreement", [&] { return member.notes[kAsked].load() >= asked; });
         std::uint64_t value = 0;
         const bool is_whole = agree(member.group, value);
         int pending = 0;

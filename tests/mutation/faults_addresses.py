@@ -30,7 +30,7 @@ FAULTS = [
      "    if (letter.number > 0) return;\n", QUESTIONS),
     ("a rank leaves though others need what it knows", COPYING, "    if (!holder()) return true;\n", "    return true;\n", STAYING),
     ("a rank does not ask whether others need its addresses when it leaves", "src/engine/core/leaving.cpp",
-     "    if (!fenced() && holder_of_addresses()) all = router_.transport_set()->copying()->may_leave() && all;\n", "", STAYING),
+     "    if (!life_.fenced() && holder_of_addresses()) all = around_.router().transport_set()->copying()->may_leave() && all;\n", "", STAYING),
     ("a rank leaves that has all addresses, whoever lacks some", COPYING,
      "        if (is_of_use(seat) && std::ranges::find(complete_, seat) == complete_.end()) return seat;\n", "        (void)seat;\n", STAYING),
 ]

@@ -10,7 +10,7 @@ CHECKED = "src/protocol/correction_checked.cpp"
 DELAYED = "src/protocol/correction_delayed.cpp"
 ROOT = "src/protocol/root_failure.cpp"
 PROOF = "src/protocol/failure_proof.cpp"
-GOSSIP = "src/protocol/gossip.cpp"
+GOSSIP = "src/protocol/baselines/gossip.cpp"
 GRAPH = "src/protocol/baselines/binomial_graph.cpp"
 
 
@@ -72,7 +72,7 @@ FAULTS = [
     ("the round of the last query counts, in whatever order", ROOT,
      "    if (!asked_later) asked_round_ = message.detail;\n", "    asked_round_ = message.detail;\n", test("broadcast", "Machine.*")),
     ("a coordinator that has the verdict tells nobody", ROOT,
-     "    const bool tells = coordinator_ && (has_correction() || self_ == 0);\n", "    const bool tells = self_ == 0;\n", test("broadcast", "Denial.*")),
+     "    while (coordinator_ && ask_next_ < processes()) {\n", "    while (self_ == 0 && ask_next_ < processes()) {\n", test("broadcast", "Denial.*")),
     ("members colored by a correction take no part when the root is dead", BROADCAST,
      "    if (self_ == 0 || root_dead_) return true;\n", "    if (self_ == 0) return true;\n", test("property", "DeadRoot.*")),
     # --- failure-proof
@@ -102,6 +102,15 @@ FAULTS = [
      "        if (directions_ == Directions::both &&\n            !failed(", "        if (false && !failed(", test("binomial_graph", "BinomialGraphBothWays.*")),
     ("a stand-in in the binomial graph used both ways is not sent to again", GRAPH,
      "            sent_ = 0;\n", "", test("binomial_graph", "BinomialGraphBothWays.*")),
+    # --- what is only there to be compared with
+    ("users may choose gossip without a correction", "src/protocol/gossip_spec.cpp",
+     "    return parse_gossip(text, kNames);\n", "    return parse_gossip(text, std::array{kNames[0], kNames[1], kNames[2], kPlainNames[0]});\n",
+     test("correction_names", "Baselines.*")),
+    ("who asks for a printed rule is not told where it is", "src/protocol/correction_spec.cpp",
+     "refuse(is_printed ? kOnlyToCompare : \"is unknown\")", "refuse(is_printed ? \"is unknown\" : \"is unknown\")",
+     test("correction_names", "Baselines.*")),
+    ("who asks for the binomial graph is not told where it is", "src/engine/algorithm.cpp",
+     "name == \"bfb\" || name == \"big\")", "name == \"bfb\")", gtest("tests/engine/engine_unit", "Algorithms.*")),
     # --- two roots on two hosts
     ("a rank that is sent two roots' payloads tells nobody", "src/engine/collectives/broadcast/machines.cpp",
      "            (void)roots_.tell({header.sequence, slot.root, Rank(header.root)});\n", "            (void)0;\n", ROOTS),
@@ -109,7 +118,7 @@ FAULTS = [
      "    if (roots_.found() != nullptr) revocation_.begin();\n", "", ROOTS),
     # --- what a rank reads that the others have left out: its memory of the group may be another one's by now
     ("what a rank reads begins broadcasts that are another group's", "src/engine/collectives/broadcast/deaths.cpp",
-     "            if (board_->fenced()) return core_.be_fenced();", "            if (false) return core_.be_fenced();",
+     "            if (board_->fenced()) return life_.be_fenced();", "            if (false) return life_.be_fenced();",
      gtest("tests/simulation/world/world_test", "World.ARankThatMakesItsGroupLateTakes*")),
     ("roots of another group are taken for this one's", "src/engine/collectives/broadcast/roots.cpp", "    return !board_->fenced() && tell(found);",
      "    return tell(found);", gtest("tests/simulation/world/world_test", "World.ARankThatIsLeftOutFinds*")),

@@ -4,7 +4,7 @@ from catchers import gtest, linked
 
 PROCESS = "src/base/process.cpp"
 UNIT = gtest("tests/base/process_test", "*")
-UCX = gtest("tests/transport/transport_ucx_tests", "UcxDescriptors.*")
+UCX = gtest("tests/transport/transport_ucx_tests", "UcxDescriptors*")
 
 
 def fork(names):
@@ -36,4 +36,11 @@ FAULTS = [
      "    std::ranges::set_difference(open(), before, std::back_inserter(made), {}, &Named::number, &Named::number);\n", UCX),
     ("files of other threads are taken for UCX's", "src/transport/ucx/descriptors.cpp", " || !may_be_of_ucx(one.name)", "", UCX),
     ("the library's own are taken for UCX's", "src/transport/ucx/descriptors.cpp", "process::is_own(one.number) || ", "", UCX),
+    ("another file with the name of what UCX's workers share is taken for it", "src/transport/ucx/descriptors.cpp",
+     " && (!is_marked || take_mark_from(one.number));", ";", UCX),
+    ("the library's own is taken for what UCX's workers share", "src/transport/ucx/descriptors.cpp", " || process::is_own(one.number)) continue;", ") continue;", UCX),
+    ("the library's own with a number that UCX had is forgotten", "src/transport/ucx/descriptors.cpp",
+     "        if (const std::string name = name_of(one.number); !name.empty() && name != one.name) continue;\n", "", UCX),
+    ("what outlives a worker is nobody's where another begins while the last one ends", "src/transport/ucx/descriptors.cpp",
+     "    if (--others.workers == 0) all_.insert(all_.end(), others.all.begin(), others.all.end());\n", "    --others.workers;\n", UCX),
 ]

@@ -15,7 +15,7 @@ VOTES = "src/engine/collectives/shrink/last_votes.cpp"
 PAYLOADS = "src/engine/collectives/payload/payloads.cpp"
 MESSAGES = "src/engine/collectives/payload/payload_messages.cpp"
 HEIRS = "src/engine/collectives/shrink/heirs.cpp"
-CARDS = "src/engine/joining/cards.cpp"
+CARDS = "src/engine/newcomers/cards.cpp"
 UNIT = "tests/engine/engine_unit"
 NEWCOMERS = linked("tests/integration/integration_placed_newcomers", "*")
 
@@ -43,7 +43,7 @@ FAULTS = [
      "std::move(sites), {}, std::move(switches));", "std::move(sites), {});", NEWCOMERS),
     ("a group that newcomers have joined keeps no paths", "src/engine/collectives/shrink/shrink.cpp",
      "topology::domains_of(domains), std::move(switches));", "topology::domains_of(domains));", NEWCOMERS),
-    ("a newcomer's path is not looked at", "src/engine/joining/introductions.cpp",
+    ("a newcomer's path is not looked at", "src/engine/newcomers/introductions.cpp",
      "!checked) {\n        if (admission_)", "!checked && false) {\n        if (admission_)",
      linked("tests/integration/integration_tickets_refused", "Refused.OneWithSwitches*")),
     ("a birth has a member of no node", CARDS, "if (!bytes.empty() || (paths > 0", "if (!bytes.empty() || (paths > 1 && false", gtest(UNIT, "Cards.*")),
@@ -97,7 +97,7 @@ FAULTS = [
      "    std::erase_if(streams_, [rank](const Stream& stream) { return stream.to == rank.value; });\n", "",
      of_machine("pull", "rules")),
     ("what a dead root has shown is not looked at", PAYLOADS,
-     "    if (!shown_.exists() || core_.revoked()) return;\n    for", "    if (!shown_.exists() || !core_.revoked()) return;\n    for",
+     "    if (!shown_.exists() || life_.revoked()) return;\n    for", "    if (!shown_.exists() || !life_.revoked()) return;\n    for",
      linked("tests/integration/integration_payloads", "Payloads.ARootThatDies*")),
     ("a rank that had no descriptor shows nothing for good", "src/transport/shm/bulk.cpp",
      "    if (size_ == 0 && !make(own, most, bytes)) drop();\n",

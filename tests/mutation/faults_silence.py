@@ -6,6 +6,8 @@ SILENCE = "src/transport/silence.cpp"
 SOCKETS = "src/transport/ucx/silent_hosts.cpp"
 UCX = "src/transport/ucx/ucx_connect.cpp"
 RULE = gtest("tests/transport/transport_silence_tests", "*")
+LOOKS = gtest("tests/transport/transport_ucx_tests", "UcxSilentHost*")
+ERRORS = gtest("tests/transport/transport_tcp_tests", "TcpErrors.*")
 
 
 def hosts(names):
@@ -25,12 +27,30 @@ FAULTS = [
      "    ucx::SilentHosts::Found found;\n", hosts("*Busy*")),
     ("UCX's connections end without a reset", SOCKETS, "    reset_at_close(socket);\n", "", hosts("OneDirection*")),
     ("a rank that sleeps over UCX is not woken to look", "src/transport/ucx/ucx_transport.cpp",
-     "    if (!worker_.over_rdma()) silent_hosts_.wake_at(next_look_ns_);\n", "", hosts("*WithoutTheKernel")),
+     "    if (!worker_.over_rdma()) silent_hosts_.wake_at(looks_.next_ns());\n", "", hosts("*WithoutTheKernel")),
     ("an idle peer of UCX's that leaves a question open is sent nothing", UCX, "if (found.leaves_us_open && ", "if (false && ", hosts("*WithoutTheKernel")),
     ("a rank over UCX that may have dropped what came is lost", "src/transport/ucx/silent_hosts.hpp",
      "Silence silence{Silence::Load::any};", "Silence silence;", hosts("*Drops*")),
-    ("nobody asks on connections that UCX has taken", SOCKETS, "    if (!is_asked_when_idle(socket)) ask_when_idle(socket);\n", "    (void)is_asked_when_idle;\n",
-     hosts("*Drops*")),
+    ("nobody asks on connections that UCX has taken", SOCKETS, "    ask_often_enough(socket);\n", "", hosts("*Drops*")),
+    ("the kernel asks as seldom as UCX's user likes", SILENCE, " > kMostBetweenQuestionsS)", " < 0)", RULE),
+    ("a kernel that does not ask is not made to", SILENCE, "    if (get(socket, SOL_SOCKET, SO_KEEPALIVE) == 0) return ask_when_idle(socket);\n", "", RULE),
     ("a connection is known by its descriptor's number alone", "src/transport/ucx/silent_hosts.cpp", " && known->cookie == cookie", "",
-     gtest("tests/transport/transport_ucx_tests", "UcxSilentHosts.*")),
+     LOOKS),
+    # --- when they are looked at
+    ("talk does not hasten the next look", "src/transport/silence.hpp", "        hasten(now_ns + Silence::kLookNs);\n", "", RULE),
+    ("what is to be acknowledged does not hasten the next look", "src/transport/silence.hpp", "(is_busy ? ", "(false ? ", RULE),
+    ("connections are looked at that are not there", "src/transport/silence.hpp", "        if (is_connected) hasten(", "        hasten(", RULE),
+    # --- what is lacking
+    ("where UCX's sets cannot be read nobody looks at what is known", SOCKETS, "    if (found.is_blind) look_at_known(now_ns, found);\n", "", LOOKS),
+    ("where UCX's sets cannot be read a number is taken for its earlier connection", SOCKETS, " && cookie_of(one.socket) == one.cookie", "", LOOKS),
+    ("sets that could not be read count as empty", SOCKETS, "found.is_blind = !look_at_all(now_ns, found);", "look_at_all(now_ns, found);", LOOKS),
+    ("a rank that no timer wakes sleeps for long", UCX, "        capabilities_.arm_is_complete = false;\n", "", LOOKS),
+    ("a timer that is in no set is taken for one that wakes", SOCKETS, "    wake_error_ = errno;\n", "", LOOKS),
+    # --- whose loss it was
+    ("an error tells of another rank's host", UCX, "        if (is_its_own) text += ", "        text += ", hosts("AnError*")),
+    ("an error does not tell of its own host", UCX, "        if (is_its_own) text += ", "        if (false) text += ", hosts("AnError*")),
+    # --- what tcp says
+    ("a connection that is reset at once has no address", "src/transport/tcp/tcp_transport.cpp", "    return book_.has(peer.rank) ? ", "    return false ? ", ERRORS),
+    ("of a host's addresses an error names one", "src/transport/tcp/attempt.cpp", """                       to_string(endpoints_), reason);""",
+     """                       to_string(endpoint()), reason);""", ERRORS),
 ]

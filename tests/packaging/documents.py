@@ -153,6 +153,16 @@ def settings_and_page(source):
             yield f"coppice.7: {name}: the default, {known[name]}, is not named"
 
 
+def largest_payload(source):
+    """The bound of the code, where a user looks for it."""
+    code = (source / "src/engine/wire/descriptor.hpp").read_text(encoding="utf-8")
+    shift = int(re.search(r"kMaxBroadcast = std::uint64_t\{1\} << (\d+);", code).group(1))
+    words = f"{1 << (shift % 10)} {['bytes', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'][shift // 10]}"
+    for name in ("README.md", "include/coppice/coppice.h", "include/coppice/group.h", "docs/man/coppice.7", "docs/payloads.md"):
+        if not re.search(rf"\b{words}\b", (source / name).read_text(encoding="utf-8")):
+            yield f"{name} does not say the largest payload, {words}"
+
+
 def bad_pages(source):
     if not shutil.which("groff"):
         return
@@ -165,7 +175,7 @@ def bad_pages(source):
 def main():
     source = pathlib.Path(sys.argv[1])
     found = [*broken_links(source), *missing_tests(source), *claims_and_tests(source), *numbered_claims(source), *promises(source), *what_ends_a_process(source),
-             *settings_and_page(source), *bad_pages(source)]
+             *settings_and_page(source), *largest_payload(source), *bad_pages(source)]
     print("\n".join(found) or "documents are in order")
     return 1 if found else 0
 

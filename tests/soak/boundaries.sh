@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # A soak of large broadcasts in which a rank dies at a chunk: 64 MiB to 8 ranks on four hosts, each rank but the root in turn.
 #
-#   tests/soak/boundaries.sh [--minutes M | --seconds S | --every N | --at N] [-s SIZE] [--chunk K] [-n RANKS] [--hosts H] [--seed N]
-#                            [--build DIR] [--verbose]
+#   tests/soak/boundaries.sh [--minutes M | --seconds S | --every N | --at N] [--from N] [--to N] [-s SIZE] [--chunk K] [-n RANKS] [--hosts H]
+#                            [--seed N] [--build DIR] [--verbose]
 #
 #   --minutes M   how long (default 5), a chunk being drawn for each death; --seconds S the same for short runs
 #   --every N     in place of a time: each rank but the root dies at the first chunk, at every N-th one behind it, and at the last one;
 #                 1: at all
 #   --at N        each rank but the root dies at the N-th chunk, and that is all
+#   --from N, --to N
+#                 with --every: the first and the last chunk at which they die, in place of the first and the last that there is. A run
+#                 of all 1,024 of 64 MiB takes hours, and so can be cut into pieces
 #   --chunk K     kibibytes of a chunk (default: as COPPICE_PAYLOAD_CHUNK=auto has it)
 #   -s SIZE       of each broadcast, as coppice-perf has it (default 64M)
 #   -n RANKS      of each job (default 8)
@@ -24,13 +27,15 @@
 #
 # Found are: a survivor that lacks the payload (lost) or has another one (corrupt), a job that does not end (hung), more than one chunk in
 # vain for each rank that takes its chunks from the dead one (again), and a job whose rank did not die, so that it shows nothing (not killed).
+# Behind every hundredth job, and at the end, there is a line with the sums of all: what survivors lacked or had wrong, what came again, and
+# the most that came again by one death.
 #
 # Exit code: 0 nothing of that was found; 1 something was; 2 the options make no sense.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 build=$here/../../build
-seconds=300 every=0 at=0 chunk=0 size=64M ranks=8 hosts=4 seed="" verbose=0
+seconds=300 every=0 at=0 from=1 to=0 chunk=0 size=64M ranks=8 hosts=4 seed="" verbose=0
 patience_s=600 # of a job
 
 usage() { sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; }
@@ -42,6 +47,8 @@ while [ $# -gt 0 ]; do
         --seconds) number "$@"; seconds=$2; shift ;;
         --every) number "$@"; every=$2; shift ;;
         --at) number "$@"; at=$2; shift ;;
+        --from) number "$@"; from=$2; shift ;;
+        --to) number "$@"; to=$2; shift ;;
         --chunk) number "$@"; chunk=$2; shift ;;
         -s) [[ ${2-} =~ ^[0-9]+[KM]$ ]] || complain "-s needs a size in K or M"; size=$2; shift ;;
         -n) number "$@"; ranks=$2; shift ;;
@@ -81,6 +88,12 @@ if [ "$chunk" -eq 0 ]; then
 fi
 chunks=$(((kibibytes + chunk - 1) / chunk))
 [ "$chunks" -gt 1 ] || complain "-s $size: it goes in one message"
+last=$chunks
+if [ "$to" -gt 0 ] || [ "$from" -ne 1 ]; then
+    [ "$every" -gt 0 ] || complain "--from and --to go with --every"
+    if [ "$to" -gt 0 ] && [ "$to" -lt "$chunks" ]; then last=$to; fi
+    if [ "$from" -lt 1 ] || [ "$from" -gt "$last" ]; then complain "--from $from: there are chunks 1 to $last"; fi
+fi
 
 # The lowest of each host but the root's takes its chunks from the host before, and the other ranks of its host, and the host behind it, take
 # theirs from it. Ranks lie in blocks (coppice-run --hosts).
@@ -109,10 +122,10 @@ next_chunk() {
         chunk_number=$at
         [ "$round" -eq 0 ]
     elif [ "$every" -gt 0 ]; then
-        chunk_number=$((round * every + 1))
-        if [ "$chunk_number" -lt "$chunks" ]; then return; fi
-        [ $(((round - 1) * every + 1)) -lt "$chunks" ] || return 1
-        chunk_number=$chunks
+        chunk_number=$((round * every + from))
+        if [ "$chunk_number" -lt "$last" ]; then return; fi
+        [ "$round" -eq 0 ] || [ $(((round - 1) * every + from)) -lt "$last" ] || return 1
+        chunk_number=$last
     else
         draw "$chunks"
         chunk_number=$((drawn + 1))
@@ -120,8 +133,19 @@ next_chunk() {
     fi
 }
 
+# A job that did not say what its survivors have counts as one that lost it.
+count_deliveries() {
+    local sums
+    sums=$(awk '$1 == "lost" && $3 == "corrupt" { print $2, $4; told = 1; exit } END { if (!told) print 1, 0 }' "$scratch/output")
+    lost=$((lost + ${sums% *})) corrupt=$((corrupt + ${sums#* }))
+}
+
+totals() {
+    echo "$jobs jobs, $deaths deaths, lost $lost corrupt $corrupt, $again chunks of $chunk KiB again ($((again * chunk * 1024)) bytes), at most $most by one death, $found found"
+}
+
 echo "seed $seed: $ranks ranks on $hosts hosts, $size in $chunks chunks of $chunk KiB"
-end=$(($(date +%s) + seconds)) jobs=0 deaths=0 found=0 again=0
+end=$(($(date +%s) + seconds)) jobs=0 deaths=0 lost=0 corrupt=0 found=0 again=0 most=0
 while next_chunk; do
     victim=$((jobs % (ranks - 1) + 1))
     orphans_of "$victim"
@@ -138,6 +162,8 @@ while next_chunk; do
     if is_killed; then deaths=$((deaths + 1)); else finding=${finding:-not killed}; fi
     vain=$(grep -o '"chunks_again": *[0-9]*' "$scratch/figures.json" | awk -F: '{ sum += $2 } END { print sum + 0 }')
     again=$((again + vain))
+    if [ "$vain" -gt "$most" ]; then most=$vain; fi
+    count_deliveries
     if [ "$vain" -gt "$orphans" ]; then finding=${finding:-again}; fi
     if [ -n "$finding" ]; then
         found=$((found + 1))
@@ -146,6 +172,7 @@ while next_chunk; do
     elif [ "$verbose" -eq 1 ]; then
         echo "$fault: $vain chunks in vain"
     fi
+    if [ $((jobs % 100)) -eq 0 ]; then echo "chunk $chunk_number: $(totals)"; fi
 done
-echo "$jobs jobs, $deaths deaths, $again chunks in vain, $found found"
+totals
 [ "$found" -eq 0 ]

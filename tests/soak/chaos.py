@@ -39,8 +39,8 @@ checks what it is given; afterwards what all of them were given is compared, in 
             why; a rank had no quorum that neither a cut nor deaths had cost
   corrupt   a payload or a value was not what its ranks gave
   diverged  two ranks were told different results of one agreement or shrink; one epoch had two groups
-  hung      a call did not end within its deadline, or nothing ended at any rank for three times as long; with backtraces of all
-            ranks, where there is gdb. Where this process stood still meanwhile, too, the job is run once more: a machine whose
+  hung      a call did not end within its deadline, or nothing ended at any rank for three times as long, or the job for ten times; with
+            backtraces of all ranks, where there is gdb. Where this process stood still meanwhile, too, the job is run once more: a machine whose
             processors are taken away does that. A pause of more than 10 s is no finding: it is printed, with how long threads ran and
             how long they waited for a core meanwhile, all of them together and the one that waited longest, and that of the
             kernel's own threads which did: without a core for these no packet arrives
@@ -189,6 +189,10 @@ def what_threads_did(before, after):
             f"and ran {ran / 1e9:.2f} s; {text}")
 
 
+# How many times a call's patience a job may take.
+MOST_PATIENCE = 10
+
+
 class Outcome:
     def __init__(self, plan):
         self.plan = plan
@@ -220,12 +224,14 @@ def run(plan, options, show=False):
         with open(directory / "output", "w", encoding="utf-8") as output:
             job = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment,
                                    start_new_session=True)  # an interrupt of the soak is none of the job
-            # Every call of a rank has a deadline of its own. How long all of them take is the machine's matter.
+            # Every call of a rank has a deadline of its own. How long all of them take is the machine's matter, up to a point: ranks that
+            # renew their group for somebody whom it never has would do so for ever.
             watch = Watch(directory)
+            until = time.monotonic() + MOST_PATIENCE * options.patience
             looked = False
             pause = 0.01
             while job.poll() is None:
-                late = watch.seconds() > 3 * options.patience
+                late = watch.seconds() > 3 * options.patience or time.monotonic() > until
                 if (late or (pause > 0.1 and has_hung(directory))) and not looked:
                     outcome.backtraces = look_at(directory)
                     (directory / "looked").touch()
@@ -235,6 +241,7 @@ def run(plan, options, show=False):
                     outcome.note("hung", "the job did not end by itself")
                     job.terminate()
                     watch.since = time.monotonic()
+                    until = watch.since + options.patience
                 time.sleep(pause)
                 pause = min(0.25, pause * 1.2)
             outcome.pauses = watch.pauses

@@ -84,7 +84,7 @@ void Team::give_back(Flight& flight, bool has_ended) {
         if (status == COPPICE_ERR_BUSY && Clock::now() > deadline) wrong("hung", describe(what, status));
         if (status != COPPICE_OK && status != COPPICE_ERR_BUSY) wrong("lost", describe(what, status));
         if (status == COPPICE_OK) return;
-        coppice_progress(context_);
+        if (options_.polls) coppice_progress(context_);
         sched_yield();
     }
 }

@@ -216,7 +216,7 @@ void Team::start(Flight& flight) {
             if (flight.broadcast) return broadcast_ended(flight, status, 0);
             return agreement_ended(flight, status, {});
         }
-        coppice_progress(context_);
+        if (options_.polls) coppice_progress(context_);
         sched_yield();
     }
 }

@@ -18,6 +18,8 @@ const std::vector<Layout>& layouts() {
     static const std::vector<Layout> all{
         on_devices("shm_and_verbs", {{"COPPICE_TRANSPORT", "shm,verbs"}, {"COPPICE_TREE", "binomial"}}),
         on_devices("verbs_everywhere", {{"COPPICE_TRANSPORT", "verbs"}, {"COPPICE_HIERARCHY", "flat"}}),
+        on_devices("shm_and_ucx", {{"COPPICE_TRANSPORT", "shm,ucx"}, {"COPPICE_TREE", "binomial"}}),
+        on_devices("ucx_everywhere", {{"COPPICE_TRANSPORT", "ucx"}, {"COPPICE_HIERARCHY", "flat"}}),
     };
     return all;
 }

@@ -211,7 +211,7 @@ coppice::Result<ordered_json> describe_group(const engine::SettingTexts& texts, 
         speaks = speaks && members.failed(Rank(r));
     ordered_json peers = ordered_json::array();
     for (std::uint32_t r = 0; r < members.ranks(); ++r) {
-        const engine::Link link = (*group)->core().router().to(Rank(r));
+        const engine::Link link = (*group)->core().around().router().to(Rank(r));
         const char* self_or_dead = Rank(r) == self ? "self" : "none (dead)";
         peers.push_back({{"rank", r},
                          {"position", members.node_of(Rank(r)).value},
@@ -224,9 +224,9 @@ coppice::Result<ordered_json> describe_group(const engine::SettingTexts& texts, 
     if (const std::string why = why_not_by_switches(*known, settings, (*group)->leaves()); !why.empty())
         described["why_not_by_switches"] = why;
     if (settings.keeps_pmix_session)
-        described["launcher_tells_of_deaths"] = (*group)->core().router().transport_set()->heeds_reports();
+        described["launcher_tells_of_deaths"] = (*group)->core().around().router().transport_set()->heeds_reports();
     // How many addresses it has got from the launcher, and copied from others.
-    if (const engine::Copying* const copying = (*group)->core().router().transport_set()->copying()) {
+    if (const engine::Copying* const copying = (*group)->core().around().router().transport_set()->copying()) {
         const engine::Copying::Counts& counts = copying->counts();
         described["addresses"] = {{"fetched", counts.fetched}, {"of_host", counts.of_host}, {"copied", counts.copied}};
     }
