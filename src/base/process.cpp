@@ -10,6 +10,8 @@
 #include <iterator>
 #include <span>
 
+#include "base/adopted.hpp"
+
 namespace coppice::process {
 
 namespace detail {
@@ -60,7 +62,8 @@ class DescriptorSet {
 };
 
 constinit DescriptorSet descriptors;
-constinit DescriptorSet sets;  // of those, epoll sets
+constinit DescriptorSet sets;     // of those, epoll sets
+constinit DescriptorSet adopted;  // of those, what another library has opened
 
 // In a child whose parent may have had many threads: nothing here but system calls. Without /proc the members stay
 // open. A set that is a member of another one is needed until its own members are closed.
@@ -78,6 +81,7 @@ void in_child() {
     sets.for_each(close_members);
     descriptors.for_each([](int descriptor) { close(descriptor); });
     // From now on these numbers are those of the child's own files, which its own children keep.
+    adopted.clear();
     sets.clear();
     descriptors.clear();
 }
@@ -118,11 +122,29 @@ bool in_callback() {
 }
 
 void close_in_children(int descriptor, Closes what) {
+    adopted.erase(descriptor);
     descriptors.insert(descriptor);
     if (what == Closes::kMembers) sets.insert(descriptor);
 }
 
+void adopt(int descriptor, Closes what) {
+    close_in_children(descriptor, what);
+    adopted.insert(descriptor);
+}
+
+bool is_adopted(int descriptor) {
+    return adopted.contains(descriptor);
+}
+
+bool disown(int descriptor) {
+    const std::scoped_lock lock(detail::no_fork);
+    if (!is_adopted(descriptor)) return false;
+    forget_descriptor(descriptor);
+    return true;
+}
+
 void forget_descriptor(int descriptor) {
+    adopted.erase(descriptor);
     sets.erase(descriptor);
     descriptors.erase(descriptor);
 }

@@ -7,6 +7,7 @@ SOCKETS = "src/transport/ucx/silent_hosts.cpp"
 UCX = "src/transport/ucx/ucx_connect.cpp"
 RULE = gtest("tests/transport/transport_silence_tests", "*")
 LOOKS = gtest("tests/transport/transport_ucx_tests", "UcxSilentHost*")
+SAID = gtest("tests/transport/transport_ucx_tests", "UcxSaidOf.*")
 ERRORS = gtest("tests/transport/transport_tcp_tests", "TcpErrors.*")
 
 
@@ -47,10 +48,18 @@ FAULTS = [
     ("a rank that no timer wakes sleeps for long", UCX, "        capabilities_.arm_is_complete = false;\n", "", LOOKS),
     ("a timer that is in no set is taken for one that wakes", SOCKETS, "    wake_error_ = errno;\n", "", LOOKS),
     # --- whose loss it was
-    ("an error tells of another rank's host", UCX, "        if (is_its_own) text += ", "        text += ", hosts("AnError*")),
-    ("an error does not tell of its own host", UCX, "        if (is_its_own) text += ", "        if (false) text += ", hosts("AnError*")),
+    ("an error tells of another rank's host", SOCKETS, "        if (listens_at(worker_address, host)) {", "        if (true) {", SAID),
+    ("an error does not tell of its own host", SOCKETS, """            text += "; " + what;\n""", "", SAID),
+    ("what UCX says of another lost host is said in this one's error", SOCKETS, "    return is_of_another ? text : text + said;", "    return text + said;", SAID),
+    ("what UCX says of another lost host is said nowhere", SOCKETS, "            what += said;\n", "", SAID),
+    ("what UCX says of another lost host is said once for each connection to it", SOCKETS, "!is_of_another && names(", "names(", SAID),
+    ("a host's address is taken for another that begins as it does", SOCKETS, " || !continues(text[end]))) return true;", " || true)) return true;", SAID),
+    ("a host's address is taken for another that ends as it does", SOCKETS, "        if (begins && (end", "        if ((end", SAID),
+    ("what a rank does without is not said in its other errors", UCX, """    if (!lacks_.empty()) last_error_ += "; " + lacks_;\n""", "", LOOKS),
     # --- what tcp says
     ("a connection that is reset at once has no address", "src/transport/tcp/tcp_transport.cpp", "    return book_.has(peer.rank) ? ", "    return false ? ", ERRORS),
+    ("an address that is refused makes a host be waited for that cannot be reached at its others", "src/transport/tcp/attempt.cpp",
+     "    else if (how != Miss::refused)\n", "    else\n", ERRORS),
     ("of a host's addresses an error names one", "src/transport/tcp/attempt.cpp", """                       to_string(endpoints_), reason);""",
      """                       to_string(endpoint()), reason);""", ERRORS),
 ]

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <string>
+#include <utility>
 
 #include "transport/silence.hpp"
 #include "transport/socket_end.hpp"
@@ -183,6 +184,36 @@ TEST(TcpErrors, OfAHostThatCannotBeReachedNameAllItsAddresses) {
     ASSERT_EQ(outcome, Attempt::Outcome::hopeless);
     expect_all(attempt.why(),
                {"255.255.255.255:4000, 255.255.255.255:4001", "can't be reached", "COPPICE_TCP_INTERFACE"});
+}
+
+// The one that is refused may be another host's, too. Each of the two has come to nothing for as long as a lost host is waited for.
+TEST(TcpErrors, OfAHostOfWhichOneAddressIsRefusedAndTheOtherCannotBeReached) {
+    const Identity identity = identity_of(Seat(0));
+    std::vector<Endpoint> endpoints(2);
+    endpoints[0].ip = {127, 0, 0, 1};
+    endpoints[0].port = 1;
+    endpoints[1].ip = {255, 255, 255, 255};
+    endpoints[1].port = 4000;
+    for (int order = 0; order < 2; ++order, std::swap(endpoints[0], endpoints[1])) {
+        Attempt attempt(identity, Seat(2), 0, endpoints);
+        const std::uint64_t began = now_ns();
+        std::uint64_t now = began;
+        Attempt::Outcome outcome = attempt.start(now);
+        for (int tries = 0; tries < 1000 && outcome == Attempt::Outcome::waits; ++tries) {
+            pollfd one{.fd = attempt.socket(), .events = POLLOUT, .revents = 0};
+            if (one.fd >= 0) {
+                ASSERT_EQ(::poll(&one, 1, 10'000), 1);
+                outcome = attempt.on_ready(now);
+            } else {
+                now = attempt.wake_ns();
+                outcome = attempt.on_time(now);
+            }
+        }
+        ASSERT_EQ(outcome, Attempt::Outcome::hopeless);
+        EXPECT_GE(now - began, transport::tcp::kPatienceNs);
+        EXPECT_LE(now - began, transport::tcp::kPatienceNs + 2 * Attempt::kLongestPauseNs);
+        expect_all(attempt.why(), {"127.0.0.1:1", "255.255.255.255:4000", "can't be reached", "COPPICE_TCP_INTERFACE"});
+    }
 }
 
 TEST(TcpErrors, OfAddressesThatAreRefused) {

@@ -152,6 +152,58 @@ TEST_F(UcxDescriptorsOfTwo, OneOfTheLibrarysWithItsNumberAndNameStaysTheLibrarys
     close(moved);
 }
 
+TEST_F(UcxDescriptorsOfTwo, OneOfTheProgramsWithTheNumberOfWhatUcxClosedLongAgoBecomesTheProgramsOwn) {
+    close(event_);
+    ASSERT_EQ(socket(AF_INET, SOCK_STREAM, 0), event_);
+    first_.forget();
+    first_.keep_shared();
+    EXPECT_TRUE(a_child_has(event_));
+    second_.forget();
+    EXPECT_TRUE(a_child_has(event_));
+}
+
+// Until the last worker ends: it was kept for the others, and UCX has closed it since.
+TEST_F(UcxDescriptorsOfTwo, OneOfTheProgramsWithTheNumberOfWhatWasKeptForOthersBecomesTheProgramsOwn) {
+    first_.forget();
+    first_.keep_shared();
+    close(event_);
+    ASSERT_EQ(socket(AF_INET, SOCK_STREAM, 0), event_);
+    second_.forget();
+    EXPECT_TRUE(a_child_has(event_));
+}
+
+// With a name of its own, or with the same one.
+TEST_F(UcxDescriptorsOfTwo, AnotherWorkersWithTheNumberOfWhatUcxClosedLongAgoStaysThatWorkers) {
+    for (const bool has_its_name : {false, true}) {
+        Descriptors one, other;
+        auto before = Descriptors::open();
+        const int number = eventfd(0, 0);
+        one.take_new(before);
+        close(number);
+        before = Descriptors::open();
+        ASSERT_EQ(has_its_name ? eventfd(0, 0) : socket(AF_INET, SOCK_STREAM, 0), number);
+        other.take_new(before);
+        EXPECT_EQ(fcntl(number, F_GETFD), FD_CLOEXEC);
+        one.forget();
+        EXPECT_FALSE(a_child_has(number));
+        one.keep_shared();
+        other.forget();
+        EXPECT_TRUE(a_child_has(number));
+        other.keep_shared();
+        close(number);
+    }
+}
+
+TEST_F(UcxDescriptorsOfTwo, OneOfTheLibrarysWithTheNumberAndNameOfWhatUcxClosedLongAgoStaysTheLibrarysOwn) {
+    close(event_);
+    ASSERT_EQ(process::open_own([] { return eventfd(0, EFD_CLOEXEC); }), event_);
+    second_.forget();
+    first_.forget();
+    first_.keep_shared();
+    EXPECT_FALSE(a_child_has(event_));
+    process::forget_descriptor(event_);
+}
+
 TEST_F(UcxDescriptorsOfTwo, OneOfTheLibrarysWithTheNumberOfWhatUcxClosedLongAgoStaysTheLibrarysOwn) {
     close(event_);
     ASSERT_EQ(process::open_own([] { return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); }), event_);

@@ -12,7 +12,10 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "base/process.hpp"
@@ -112,14 +115,16 @@ class UcxSilentHost : public ::testing::Test {
         ASSERT_EQ(send(connection_.here, "?", 1, MSG_NOSIGNAL), 1);
     }
     // Looks as often as a transport does, with no descriptor left from `from` until `to` after the loss. When it was found, in
-    // nanoseconds after that.
+    // nanoseconds after that, of which no more than 2 * kLookNs count between two looks: this process may have waited for a core.
     std::uint64_t found_after(ucx::SilentHosts& hosts, std::uint64_t from_ns, std::uint64_t to_ns) {
         std::optional<testing::Shortage> shortage;
         hosts.look(now_ns());
-        const std::uint64_t lost_at = now_ns();
+        std::uint64_t looked_at = now_ns();
         lose_it();
-        while (true) {
-            const std::uint64_t now = now_ns() - lost_at;
+        for (std::uint64_t now = 0;;) {
+            const std::uint64_t passed = now_ns() - looked_at;
+            looked_at += passed;
+            now += std::min(passed, 2 * Silence::kLookNs);
             if (now >= to_ns) shortage.reset();
             if (now >= from_ns && now < to_ns && !shortage) shortage.emplace();
             const auto found = hosts.look(now_ns());
@@ -206,13 +211,95 @@ TEST(UcxSilentHosts, ATransportWithoutATimerSaysSoAndIsNotSleptOnForLong) {
     });
 }
 
+// The last trouble is another one: what is lacking is said all the same.
+TEST(UcxSilentHosts, WhatATransportDoesWithoutIsSaidInItsOtherErrors) {
+    testing::in_child([] {
+        has_no_timers = true;
+        const auto wire = testing::make_ucx(testing::ucx_options(Seat(0), 2));
+        auto peer = testing::make_ucx(testing::ucx_options(Seat(1), 2));
+        COPPICE_CHECK(wire->add_peer(Seat(1), peer->address()).has_value());
+        testing::Recorder recorder;
+        wire->watch(Seat(1));
+        testing::poll_until(*wire, recorder, [&] {
+            peer->poll(recorder);
+            return wire->connected(Seat(1));
+        });
+        peer.reset();
+        testing::poll_until(*wire, recorder, [&] { return recorder.failed(Seat(1)); });
+        const std::string error(wire->last_error());
+        for (const char* word : {"the connection to rank 1", "firewall", "; there is no timer", "ulimit -n"})
+            if (error.find(word) == std::string::npos) throw testing::CheckFailed(error);
+    });
+}
+
+// UCX's address of a worker that listens at 10.98.0.<last>.
+std::vector<std::byte> address_at(unsigned last) {
+    std::vector<std::byte> address(12);
+    for (const unsigned byte : {10U, 98U, 0U, last, 7U, 0U})
+        address.push_back(static_cast<std::byte>(byte));
+    return address;
+}
+
+ucx::SilentHosts::Lost lost_at(std::uint8_t last) {
+    const IpAddress host{.version = 4, .bytes = {10, 98, 0, last}};
+    return {.host = host, .what = "nothing was heard of " + to_string(host) + ":4000 for 3400 ms"};
+}
+
+constexpr std::string_view kUnheard2 = "; nothing was heard of 10.98.0.2:4000 for 3400 ms";
+
+TEST(UcxSaidOf, AnErrorTellsOfItsOwnHostAlone) {
+    std::vector lost{lost_at(1), lost_at(2)};
+    EXPECT_EQ(ucx::said_of(address_at(2), lost, ""), kUnheard2);
+    EXPECT_EQ(ucx::said_of(address_at(3), lost, ""), "");
+    EXPECT_EQ(ucx::said_of(address_at(3), lost, "no such thing"), "; UCX says: no such thing");
+    lost.clear();
+    EXPECT_EQ(ucx::said_of(address_at(2), lost, ""), "");
+    EXPECT_EQ(ucx::said_of(address_at(2), lost, "10.98.0.2 is gone"), "; UCX says: 10.98.0.2 is gone");
+}
+
+TEST(UcxSaidOf, WhatUcxSaysOfAnotherLostHostIsSaidInTheErrorOfThatHost) {
+    std::vector lost{lost_at(1), lost_at(2)};
+    const std::string complaint = "send to 10.98.0.2:4000 failed";
+    EXPECT_EQ(ucx::said_of(address_at(3), lost, complaint), "");
+    EXPECT_EQ(ucx::said_of(address_at(1), lost, ""), "; nothing was heard of 10.98.0.1:4000 for 3400 ms");
+    EXPECT_EQ(ucx::said_of(address_at(2), lost, ""), std::string(kUnheard2) + "; UCX says: " + complaint);
+}
+
+// With two connections to it.
+TEST(UcxSaidOf, WhatUcxSaysOfAnotherLostHostIsSaidOnce) {
+    std::vector lost{lost_at(2), lost_at(2)};
+    EXPECT_EQ(ucx::said_of(address_at(1), lost, "10.98.0.2 is gone"), "");
+    EXPECT_EQ(ucx::said_of(address_at(2), lost, ""),
+              std::string(kUnheard2) + "; UCX says: 10.98.0.2 is gone" + std::string(kUnheard2));
+}
+
+TEST(UcxSaidOf, WhatUcxSaysOfItsOwnHostIsSaid) {
+    std::vector lost{lost_at(1), lost_at(2)};
+    EXPECT_EQ(ucx::said_of(address_at(2), lost, "10.98.0.2:4000 is gone"),
+              std::string(kUnheard2) + "; UCX says: 10.98.0.2:4000 is gone");
+}
+
+TEST(UcxSaidOf, AnAddressThatBeginsOrEndsAsThatOfALostHostIsAnother) {
+    for (const std::string complaint : {"10.98.0.21 is gone", "110.98.0.2:4000 is gone", "1.10.98.0.2 is gone"}) {
+        std::vector lost{lost_at(2)};
+        EXPECT_EQ(ucx::said_of(address_at(21), lost, complaint), "; UCX says: " + complaint);
+    }
+    const IpAddress host{.version = 6, .bytes = {0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}};
+    for (const std::string complaint : {"fd00::2:4000 is gone", "[fd00::2]:4000 is gone", "gone: fd00::2"}) {
+        std::vector<ucx::SilentHosts::Lost> lost{{.host = host, .what = "lost"}};
+        EXPECT_EQ(ucx::said_of(address_at(3), lost, complaint), "") << complaint;
+    }
+    for (const std::string complaint : {"afd00::2 is gone", "1:fd00::2 is gone", "fd00::21 is gone"}) {
+        std::vector<ucx::SilentHosts::Lost> lost{{.host = host, .what = "lost"}};
+        EXPECT_EQ(ucx::said_of(address_at(3), lost, complaint), "; UCX says: " + complaint);
+    }
+}
+
 TEST(UcxSilentHosts, AWorkersAddressTellsWhereItListens) {
     const IpAddress host{.version = 4, .bytes = {10, 98, 0, 2}};
     const IpAddress other{.version = 4, .bytes = {10, 98, 0, 1}};
-    std::vector<std::byte> address(12);
+    const auto address = address_at(2);
     EXPECT_FALSE(ucx::listens_at({}, host));
-    for (const unsigned byte : {10U, 98U, 0U, 2U, 7U, 0U})
-        address.push_back(static_cast<std::byte>(byte));
     EXPECT_TRUE(ucx::listens_at(address, host));
     EXPECT_FALSE(ucx::listens_at(address, other));
     EXPECT_FALSE(ucx::listens_at(address, {.version = 6, .bytes = host.bytes}));

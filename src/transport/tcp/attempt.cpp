@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 
 #include "transport/tcp/socket.hpp"
 
@@ -20,7 +21,11 @@ constexpr std::uint16_t kProbePort = 1;
 }  // namespace
 
 Attempt::Attempt(const Identity& identity, Seat peer, std::uint32_t incarnation, std::vector<Endpoint> endpoints)
-    : identity_(identity), peer_(peer), incarnation_(incarnation), endpoints_(std::move(endpoints)) {}
+    : identity_(identity),
+      peer_(peer),
+      incarnation_(incarnation),
+      endpoints_(std::move(endpoints)),
+      refuses_(endpoints_.size()) {}
 
 // One address is waited for as long as there is hope; of several each gets its turn meanwhile.
 std::uint64_t Attempt::patience_ns() const {
@@ -62,17 +67,18 @@ bool Attempt::host_answers() const {
 Attempt::Outcome Attempt::miss(Miss how, int error, std::uint64_t now_ns) {
     missed_ = how;
     error_ = error;
-    refused_ = how == Miss::refused ? refused_ + 1 : 0;
+    refuses_[at_] = how == Miss::refused;
     if (how == Miss::turned_away) ++turned_away_;
-    if (how != Miss::unreachable || host_answers())
-        unheard_ns_ = 0;
-    else
+    if (how == Miss::unreachable && !host_answers())
         unheard_ns_ += std::clamp(now_ns - began_ns_, std::uint64_t{1}, kMostOfATryNs);
-    const bool lost = unheard_ns_ >= kPatienceNs;
+    else if (how != Miss::refused)
+        unheard_ns_ = 0;
+    const bool lost = how == Miss::unreachable && unheard_ns_ >= kPatienceNs;
+    const bool refused = std::ranges::all_of(refuses_, std::identity{});
     ended_ns_ = now_ns;
     socket_.close();
     probe_.close();
-    if (lost || refused_ >= endpoints_.size() || turned_away_ > kMostRefusals) return Outcome::hopeless;
+    if (lost || refused || turned_away_ > kMostRefusals) return Outcome::hopeless;
     at_ = (at_ + 1) % endpoints_.size();
     wake_ns_ = now_ns + pause_ns_;
     pause_ns_ = std::min(2 * pause_ns_, kLongestPauseNs);

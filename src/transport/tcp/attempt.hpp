@@ -5,6 +5,7 @@
 // - No answer from a kernel, or no way to it, for kPatienceNs (socket.hpp): the host is lost. One try alone never proves it:
 //   a kernel drops what is for a listener whose process is stopped or starved and has a full queue. So from the second try on a
 //   port is tried, too, at which nobody listens: a host that lives refuses that, and is waited for.
+//   An address that is refused says nothing of the others: it may be another host's, too, as that of a bridge of containers is.
 // - A kernel that answers, and a process that does not: it computes, or is stopped. Waited for.
 // - The peer says that it is busy: it had no place for us, or was starved. Tried again, for as long as it says so.
 // - Closed before the welcome without a word: the other side does not take our proof. Tried again, kMostRefusals times.
@@ -64,6 +65,7 @@ class Attempt {
     Seat peer_;
     std::uint32_t incarnation_;
     std::vector<Endpoint> endpoints_;
+    std::vector<bool> refuses_;  // each of them, when it was tried last
     std::size_t at_ = 0;
     Descriptor socket_;
     Descriptor probe_;  // to a port where nobody listens, beside it: whether the host lives
@@ -72,7 +74,6 @@ class Attempt {
     std::size_t got_ = 0;
     bool connected_ = false;
     std::uint32_t tries_ = 0;
-    std::uint32_t refused_ = 0;      // in a row
     std::uint32_t turned_away_ = 0;  // in all
     std::uint64_t began_ns_ = 0;     // the try that is under way
     std::uint64_t ended_ns_ = 0;     // the one before

@@ -12,10 +12,12 @@
 #include <cstdint>
 #include <cstdlib>
 #include <iterator>
+#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
 
+#include "base/adopted.hpp"
 #include "base/process.hpp"
 
 namespace coppice::transport::ucx {
@@ -36,15 +38,25 @@ bool may_be_of_ucx(std::string_view name) {
     return !name.empty() && (!name.starts_with('/') || name.starts_with("/dev/"));
 }
 
-void close_in_children(int descriptor, bool is_set) {
-    process::close_in_children(descriptor, is_set ? process::Closes::kMembers : process::Closes::it);
+void adopt(const Descriptors::Named& one) {
+    process::adopt(one.number, one.name == kEpollSet ? process::Closes::kMembers : process::Closes::it);
+}
+
+// The library's own. What UCX has closed may still be adopted when it gets the number again.
+bool is_own(int descriptor) {
+    return process::is_own(descriptor) && !process::is_adopted(descriptor);
 }
 
 // What outlives the workers that opened it. Never destroyed: a program's contexts may be static objects.
 struct Outliving {
     std::mutex mutex;
     std::uint32_t workers = 0;
+    std::uint64_t last_worker = kNoWorker;
     std::vector<Descriptors::Named> all;
+    // Which worker has taken a number last: UCX may have closed it for one and have got it again for another.
+    std::map<int, std::uint64_t> taken_by;
+
+    static constexpr std::uint64_t kNoWorker = 0;  // it has ended, and others need what it has taken
 };
 Outliving& outliving() {
     static auto* const one = new Outliving;
@@ -88,16 +100,18 @@ std::vector<Descriptors::Named> Descriptors::open() {
 void Descriptors::take_new(const std::vector<Named>& before) {
     std::vector<Named> made;
     std::ranges::set_difference(open(), before, std::back_inserter(made));
-    std::erase_if(made, [](const Named& one) { return process::is_own(one.number) || !may_be_of_ucx(one.name); });
+    std::erase_if(made, [](const Named& one) { return is_own(one.number) || !may_be_of_ucx(one.name); });
     if (made.empty()) return;
-    const std::scoped_lock lock(outliving().mutex);
-    ++outliving().workers;
-    for (const auto& [descriptor, name] : made) {
-        all_.push_back({descriptor, name});
-        close_on_exec(descriptor);
-        const bool is_set = name == kEpollSet;
-        if (is_set) sets_.push_back(descriptor);
-        close_in_children(descriptor, is_set);
+    Outliving& others = outliving();
+    const std::scoped_lock lock(others.mutex);
+    ++others.workers;
+    worker_ = ++others.last_worker;
+    for (const Named& one : made) {
+        all_.push_back(one);
+        close_on_exec(one.number);
+        if (one.name == kEpollSet) sets_.push_back(one.number);
+        adopt(one);
+        others.taken_by[one.number] = worker_;
     }
 }
 
@@ -118,15 +132,20 @@ void Descriptors::forget() {
     if (all_.empty()) return;
     Outliving& others = outliving();
     const std::scoped_lock lock(others.mutex);
-    if (--others.workers == 0) all_.insert(all_.end(), others.all.begin(), others.all.end());
-    if (others.workers == 0) others.all.clear();
-    for (const Named& one : all_) {
-        // UCX may have closed it long ago, and somebody else have opened another file with its number.
-        if (const std::string name = name_of(one.number); !name.empty() && name != one.name) continue;
-        process::forget_descriptor(one.number);
-        forgotten_.push_back({one, mark(one.number)});
-    }
-    all_.clear();
+    const auto forget_all = [&](std::vector<Named>& all, std::uint64_t worker) {
+        for (const Named& one : all) {
+            const auto taken = others.taken_by.find(one.number);
+            if (taken == others.taken_by.end() || taken->second != worker) continue;
+            others.taken_by.erase(taken);
+            // UCX may have closed it long ago, and somebody else have opened another file with its number: the library, whose own
+            // it stays, or the program, whose own it is from here on.
+            if (!process::disown(one.number) || name_of(one.number) != one.name) continue;
+            forgotten_.push_back({one, mark(one.number)});
+        }
+        all.clear();
+    };
+    forget_all(all_, worker_);
+    if (--others.workers == 0) forget_all(others.all, Outliving::kNoWorker);
     sets_.clear();
 }
 
@@ -137,7 +156,8 @@ void Descriptors::keep_shared() {
         const bool is_it = name_of(one.number) == one.name && (!is_marked || take_mark_from(one.number));
         // Its number may be that of another worker's, or of the library's own, by now.
         if (others.workers == 0 || !is_it || process::is_own(one.number)) continue;
-        close_in_children(one.number, one.name == kEpollSet);
+        adopt(one);
+        others.taken_by[one.number] = Outliving::kNoWorker;
         others.all.push_back(one);
     }
     forgotten_.clear();

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <compare>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,7 @@ class Descriptors {
         Named one;
         bool is_marked = false;  // so that another file with its number and name is told from it
     };
+    std::uint64_t worker_ = 0;  // of this process, which one
     std::vector<Named> all_;
     std::vector<int> sets_;  // the epoll sets of them
     std::vector<Forgotten> forgotten_;

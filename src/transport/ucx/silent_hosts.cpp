@@ -6,11 +6,13 @@
 #include <sys/timerfd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <utility>
 
 #include "base/process.hpp"
 #include "transport/socket_end.hpp"
+#include "transport/ucx/wire.hpp"
 
 namespace coppice::transport::ucx {
 namespace {
@@ -22,7 +24,36 @@ std::uint64_t cookie_of(int socket) {
     return getsockopt(socket, SOL_SOCKET, SO_COOKIE, &cookie, &length) == 0 ? cookie : 0;
 }
 
+// 10.0.0.2 is no part of 10.0.0.21 or of 110.0.0.2. A port may follow.
+bool names(const std::string& text, const IpAddress& host) {
+    const auto continues = [](char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; };
+    const std::string name = to_string(host);
+    for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
+        const char before = at == 0 ? ' ' : text[at - 1];
+        const std::size_t end = at + name.size();
+        const bool begins = !continues(before) && before != '.' && (before != ':' || host.version == 4);
+        if (begins && (end == text.size() || !continues(text[end]))) return true;
+    }
+    return false;
+}
+
 }  // namespace
+
+std::string said_of(std::span<const std::byte> worker_address, std::vector<SilentHosts::Lost>& lost,
+                    const std::string& complaint) {
+    const std::string said = complaint.empty() ? "" : "; UCX says: " + complaint;
+    std::string text;
+    bool is_of_another = false;
+    for (auto& [host, what] : lost) {
+        if (listens_at(worker_address, host)) {
+            text += "; " + what;
+        } else if (!is_of_another && names(complaint, host)) {
+            what += said;
+            is_of_another = true;
+        }
+    }
+    return is_of_another ? text : text + said;
+}
 
 SilentHosts::SilentHosts(int sleeps_on) : sleeps_on_(sleeps_on) {
     if (sleeps_on_ < 0) return;

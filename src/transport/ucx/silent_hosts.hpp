@@ -6,7 +6,9 @@
 // dies, reports that to the endpoint, and closes the socket, which resets the connection for a peer that still hears us.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -59,5 +61,11 @@ class SilentHosts {
     std::uint64_t timer_ns_ = UINT64_MAX;
     std::vector<Connection> connections_;
 };
+
+// What else is known of a connection that broke, of its own host alone: "; nothing was heard of …; UCX says: …". `worker_address` is
+// the peer's, `lost` what the last look has found, and `complaint` UCX's (empty: none). One that names another lost host is
+// kept with that, for the errors of the ranks there.
+std::string said_of(std::span<const std::byte> worker_address, std::vector<SilentHosts::Lost>& lost,
+                    const std::string& complaint);
 
 }  // namespace coppice::transport::ucx

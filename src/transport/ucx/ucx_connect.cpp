@@ -76,7 +76,10 @@ UcxTransport::UcxTransport(const UcxOptions& options, ucx::Worker worker)
 
 // Of what it does without. `is_closed`: its listener is to be closed to strangers.
 void UcxTransport::say_what_it_lacks(bool is_closed) {
-    const auto say = [this](const std::string& what) { last_error_ += (last_error_.empty() ? "ucx: " : "; ") + what; };
+    const auto say = [this](const std::string& what) {
+        lacks_ += (lacks_.empty() ? "" : "; ") + what;
+        last_error_ = "ucx: " + lacks_;
+    };
     if (is_closed && !open_to_strangers().empty())
         say(fmt::format("hosts that are not of the job can reach its listener: {}", open_to_strangers()));
     if (worker_.over_rdma()) return;
@@ -245,7 +248,7 @@ bool UcxTransport::give_slots(Peer& peer) {
     if (!peer.ours) {
         auto made = ucx::OwnSlots::make(worker_.context(), kSlots, slot_seed(token_, peer.rank.value, self_.value));
         if (!made) {
-            last_error_ = made.error().message;
+            tell(made.error().message);
             return true;
         }
         peer.ours = std::move(*made);
@@ -278,28 +281,21 @@ bool UcxTransport::notify(Peer& peer, Kind kind, std::span<const std::byte> what
     return false;
 }
 
-// What else is known of a connection that broke: of its own host alone.
-std::string UcxTransport::said_of(const Peer& peer) const {
-    std::string text;
-    const std::string complaint = ucx::Hush::take();
-    bool is_of_another = false;
-    for (const auto& [host, what] : lost_) {
-        const bool is_its_own = ucx::listens_at(peer.address, host);
-        if (is_its_own) text += "; " + what;
-        is_of_another = is_of_another || (!is_its_own && complaint.find(to_string(host)) != std::string::npos);
-    }
-    if (!complaint.empty() && !is_of_another) text += "; UCX says: " + complaint;
-    return text;
+// What it does without may be why.
+void UcxTransport::tell(std::string what) {
+    last_error_ = std::move(what);
+    if (!lacks_.empty()) last_error_ += "; " + lacks_;
 }
 
 // Takes a note only: this is called from within UCX.
 void UcxTransport::break_link(Peer& peer, ucs_status_t status) {
     if (peer.link == Link::opening || peer.link == Link::open) peer.link = Link::broken;
     if (!peer.failed && !peer.fenced && !peer.departed)
-        last_error_ = fmt::format(
+        tell(fmt::format(
             "ucx: the connection to rank {} failed: {}{}; if that rank is alive, check that its host can be "
             "reached over the devices in UCX_NET_DEVICES and that no firewall stands between",
-            peer.rank.value, ucx::library.ucs_status_string(status), said_of(peer));
+            peer.rank.value, ucx::library.ucs_status_string(status),
+            ucx::said_of(peer.address, lost_, ucx::Hush::take())));
     peer.failed = true;
     queue(peer);
 }
@@ -366,8 +362,7 @@ void UcxTransport::look_at_sockets() {
     ucx::SilentHosts::Found found = silent_hosts_.look(now);
     lost_ = std::move(found.lost);
     if (found.is_blind && !is_blind_)
-        last_error_ =
-            "ucx: new connections are not looked at, whether their hosts are lost: /proc/self/fdinfo can't be read";
+        tell("ucx: new connections are not looked at, whether their hosts are lost: /proc/self/fdinfo can't be read");
     is_blind_ = found.is_blind;
     bool is_connected = connects_;
     for (auto& peer : peers_) {

@@ -82,7 +82,7 @@ Result<Exposure> UcxTransport::expose(std::span<std::byte> memory) {
     if (!put_) return Transport::expose(memory);
     const ucx::Hush hush;
     auto exposed = open_memory_.expose(memory);
-    if (!exposed) last_error_ = fmt::format("{}; large payloads go in messages", exposed.error().message);
+    if (!exposed) tell(fmt::format("{}; large payloads go in messages", exposed.error().message));
     return exposed;
 }
 
@@ -120,10 +120,10 @@ bool UcxTransport::find_key(Peer& peer, ucx::PeerKey& key) {
     if (key.state == State::noted) peer.attach_key(key);
     if (key.state == State::refused) {
         break_link(peer, UCS_ERR_INVALID_PARAM);
-        last_error_ = fmt::format(
-            "ucx: rank {} has no memory open under the number {} that it named, or no longer: the "
-            "connection to it ends, as it does over verbs",
-            peer.rank.value, key.number);
+        tell(
+            fmt::format("ucx: rank {} has no memory open under the number {} that it named, or no longer: the "
+                        "connection to it ends, as it does over verbs",
+                        peer.rank.value, key.number));
     }
     return key.state == State::good;
 }

@@ -137,7 +137,7 @@ class UcxTransport final : public Transport {
                     std::uint32_t* in_flight);
     void break_link(Peer& peer, ucs_status_t status);
     void say_what_it_lacks(bool is_closed);
-    std::string said_of(const Peer& peer) const;
+    void tell(std::string what);
 
     static ucs_status_t on_message(void* argument, const void* header, size_t header_size, void* data, size_t size,
                                    const ucp_am_recv_param_t* param);
@@ -187,6 +187,7 @@ class UcxTransport final : public Transport {
     bool is_blind_ = false;                     // the last look at sockets found no new ones
     std::uint32_t polls_ = 0;                   // that brought something
     std::vector<ucx::SilentHosts::Lost> lost_;  // that the last look at sockets found
+    std::string lacks_;                         // what it does without, at the end of each error
     std::string last_error_;
     std::vector<std::byte> address_;
     std::array<void*, kMaxKept> kept_{};  // UCX's buffers, by Buffer − 1
