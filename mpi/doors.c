@@ -61,19 +61,11 @@ static void* from_fortran(char* buffer) {
     DOOR void MPI_##upper fortran_parameters __attribute__((alias("mpi_" #lower "_")));                       \
     DOOR void mpi_##lower##_f08_ fortran_parameters __attribute__((alias("mpi_" #lower "_")));
 
-#else
-/* MPICH's Fortran calls MPI, and comes in by the doors above, but for the module mpi_f08 where there is no buffer. */
-static void* from_fortran(char* buffer) {
-    return buffer;
-}
-
-#define FORTRAN_DOOR(name, lower, upper, parameters, arguments, fortran_parameters, fortran_arguments, after) \
-    DOOR void mpi_##lower##_f08_ fortran_parameters {                                                         \
-        MPI_Request request = MPI_REQUEST_NULL;                                                               \
-        (void)request;                                                                                        \
-        const int code = MPI_##name fortran_arguments;                                                        \
-        after if (error)* error = code;                                                                       \
-    }
-#endif
-
 COPPICE_MPI_OPERATIONS(FORTRAN_DOOR)
+#else
+/* MPICH's Fortran calls MPI, and comes in by the doors above, but for the module mpi_f08 where there is no buffer: this calls PMPI. */
+DOOR void mpi_barrier_f08_(MPI_Fint* comm, MPI_Fint* error) {
+    const int code = MPI_Barrier(PMPI_Comm_f2c(*comm));
+    if (error) *error = code;
+}
+#endif

@@ -73,7 +73,7 @@ void print_report(int rank, int size) {
                 shared_counted(&passed_on[i]));
     for (int i = 0; i < kCounted; ++i)
         if (shared_counted(&calls[i]) != 0)
-            fprintf(stderr, "coppice-mpi: %s: %lu calls from C, which are MPI's\n", kCountedNames[i],
+            fprintf(stderr, "coppice-mpi: %s: %lu calls, which are MPI's\n", kCountedNames[i],
                     shared_counted(&calls[i]));
     if (shared_counted(&packed) != 0)
         fprintf(stderr, "coppice-mpi: %lu payloads of types with gaps were packed\n", shared_counted(&packed));

@@ -55,11 +55,17 @@ if $check_only; then
   exit 1
 fi
 
+no_promtool() { echo "setup.sh: promtool could not be had: $1; going on, the test that needs it will be skipped" >&2; }
+
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
   if ! command -v sudo >/dev/null; then
+    if [ ${#missing[@]} -eq 0 ]; then
+      no_promtool "there is no sudo to put it into /usr/local/bin with"
+      exit 0
+    fi
     echo "setup.sh: there is no sudo to install what is missing with; run this as root, or" >&2
-    [ ${#missing[@]} -eq 0 ] || echo "  apt-get install ${missing[*]}" >&2
+    echo "  apt-get install ${missing[*]}" >&2
     ! $wants_promtool || echo "  put promtool, of the package prometheus, into /usr/local/bin" >&2
     exit 1
   fi
@@ -95,7 +101,8 @@ if $wants_promtool; then
   echo "Installing promtool, of the package prometheus, in /usr/local/bin"
   if ! (install_promtool) >"$log" 2>&1; then
     cat "$log" >&2
-    echo "setup.sh: promtool could not be had, see above; going on, the test that needs it will be skipped" >&2
+    no_promtool "see above"
+    [ ${#missing[@]} -gt 0 ] || exit 0
   fi
 fi
 echo "Installed."

@@ -202,7 +202,7 @@ coppice_status_t coppice_request_agreed(const coppice_request_t* request, uint32
         const engine::Request& inner = *known;
         const engine::Context::Guard guard(inner.group->context());
         if (inner.state != engine::RequestState::done || !inner.agreed) {
-            inner.group->context().glance(*inner.group);
+            inner.group->context().glance();
             return api::remember(COPPICE_ERR_INVALID_ARGUMENT,
                                  "coppice_request_agreed: the request is a broadcast, or has not ended (well)");
         }

@@ -205,7 +205,7 @@ coppice_status_t coppice_request_view(const coppice_request_t* request, const vo
                                  "coppice_broadcast_view_nb");
         }
         if (inner.state != engine::RequestState::done || inner.status != COPPICE_OK) {
-            inner.group->context().glance(*inner.group);
+            inner.group->context().glance();
             return api::remember(COPPICE_ERR_INVALID_ARGUMENT,
                                  "coppice_request_view: the request has not ended well (yet)");
         }

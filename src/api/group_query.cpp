@@ -38,7 +38,7 @@ coppice_status_t coppice_group_count(const coppice_group_t* group, coppice_group
     if (counts == nullptr) return api::null_argument("coppice_group_count", "counts");
     return api::guarded([&] {
         const engine::Context::Guard guard(*group->context);
-        group->context->glance(*group->engine);
+        group->context->glance();
         const transport::Counters now = group->engine->counters();
         coppice_group_counts_t all{};
         all.sends = now.sends;
@@ -94,7 +94,7 @@ coppice_status_t coppice_group_pending(const coppice_group_t* group, int* pendin
     if (pending == nullptr) return api::null_argument("coppice_group_pending", "pending");
     return api::guarded([&] {
         const engine::Context::Guard guard(*group->context);
-        group->context->glance(*group->engine);
+        group->context->glance();
         *pending = group->engine->agreement().change_waits() ? 1 : 0;
         return COPPICE_OK;
     });
@@ -107,7 +107,7 @@ coppice_status_t coppice_group_view(const coppice_group_t* group, coppice_view_t
     if (members == nullptr && capacity > 0) return api::null_argument("coppice_group_view", "members");
     return api::guarded([&] {
         const engine::Context::Guard guard(*group->context);
-        group->context->glance(*group->engine);
+        group->context->glance();
         const engine::Group& inner = *group->engine;
         const engine::Lineage& lineage = inner.core().around().lineage();
         coppice_view_t all{};

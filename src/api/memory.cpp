@@ -8,7 +8,7 @@ namespace {
 // What was refused may be asked for again and again until it can be had. Under the guard.
 coppice_status_t outcome(const coppice_group& group, Result<void> done) {
     if (done) return COPPICE_OK;
-    group.context->glance(*group.engine);
+    group.context->glance();
     return api::given(std::move(done));
 }
 

@@ -140,13 +140,14 @@ std::size_t Context::offer_progress() {
     return 0;
 }
 
-void Context::glance(Group& group) {
+void Context::glance() {
     const std::uint64_t now = clock_.now_ns();
     if (now - std::exchange(glanced_ns_, now) < kGlancesApartNs) {
         progress();
-    } else {
-        group.core().membership().tell_failures();
+        return;
     }
+    for (std::size_t i = 0; i < groups_.size(); ++i)
+        groups_[i]->core().membership().tell_failures();
 }
 
 // ----------------------------------------------------------------------------------------------- the status page ---

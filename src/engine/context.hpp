@@ -48,9 +48,9 @@ class Context final : public GroupContext, private Attended {
         if (++rounds_ % kRoundsPerSweep == 0 && groups_.size() > 1) return progress();
         return group.progress();
     }
-    // For a call that only asks, or that has to be made again: tells the group's caller of failures. Calls that come so often that
+    // For a call that only asks, or that has to be made again: tells of failures, in all groups. Calls that come so often that
     // the progress thread takes them for callers at work make the progress that they keep it from. Under the guard.
-    void glance(Group& group);
+    void glance();
     // The same as progress() for one that is about to sleep. Its rounds are few then, so what found no room, and beats, are not left to one in many, in whichever group.
     std::size_t progress_before_sleep(Group& group);
     // The same for a thread that has nothing else in mind: it lets those pass that want something of a group, and does

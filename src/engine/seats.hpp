@@ -40,7 +40,7 @@ class Seats {
     // False, and nothing is done, while a group here is not done with that rank, or one is being made in which it may be well.
     // Not from within poll().
     // `ended`: its process is known to have ended, so that it can't be well in a group that is being made.
-    virtual bool vacate(Seat seat, Ended ended) = 0;
+    virtual bool vacate(Seat seat, Ended ended = Ended::perhaps) = 0;
 
   protected:
     ~Seats() = default;

@@ -32,9 +32,12 @@ TEST_F(GroupOfFour, AQueryAboutARootWhoseDeathIsHeldBackIsAnsweredOnceThatCounts
         bool awaits = true;
     } judge;
     group_->core().membership().heed(judge);
+    // What looks like this message is familiar from then on.
+    say(kRoot, {.tag = {Channel::broadcast, protocol::MessageKind::tree}, .root = kRoot.value});
     say(kOther, {.tag = {Channel::members, MembersKind::failure_notice}, .detail = kRoot.value});
     EXPECT_FALSE(group_->members().failed(kRoot));
-    say(kOther, {.tag = {Channel::broadcast, protocol::MessageKind::query}, .root = kRoot.value, .detail = 1});
+    say(kOther,
+        {.tag = {Channel::broadcast, protocol::MessageKind::query}, .sequence = 1, .root = kRoot.value, .detail = 1});
     EXPECT_FALSE(has_sent(kOther, {Channel::broadcast, protocol::MessageKind::denial}));
     judge.awaits = false;
     group_->progress(Group::Care::thorough);

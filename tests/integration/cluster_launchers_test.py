@@ -7,7 +7,6 @@ import itertools
 import os
 import re
 import sys
-import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
@@ -99,13 +98,11 @@ class InBox(unittest.TestCase):
         self.expect_all(done, dead=3)
         self.assertIn("the surviving ranks are done; ending their launcher", done.stderr)
 
-    # As docs/launchers.md has it: what ends the job all the same, the ranks long before their time.
+    # As docs/launchers.md has it: what ends the job all the same. A rank that comes to its time tells how many died.
     def expect_the_end(self, *words, program=ONE_IS_KILLED):
-        begun = time.monotonic()
         done = self.run_in_box(*words, "sh", "-c", program, "sh", PERF, "agree", "-n", "16000000", "--for", "200s", expected=False)
         self.assertNotEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertNotIn("of 8 ranks died", done.stdout)
-        self.assertLess(time.monotonic() - begun, 200)
         return done
 
     def test_a_killed_rank_ends_the_job_under_mpirun_without_recovery(self):
@@ -130,21 +127,18 @@ class InBox(unittest.TestCase):
         self.assertIn("Terminating StepId", done.stderr)
 
     def test_a_lost_host_ends_the_job_under_srun_without_no_kill(self):
-        begun = time.monotonic()
         done = self.run_in_box("--slurm", "--power-off", "3@2s", "--", *(word for word in SRUN if word != "--no-kill"), "--mpi=pmi2", PERF, "agree", "-n", "16000000",
                                "--for", "200s", expected=False)
         self.assertIn("NODE FAIL", done.stderr.upper())
         self.assertNotIn("of 8 ranks died", done.stdout)
-        self.assertLess(time.monotonic() - begun, 200)
 
     # It takes the end of a client's connection for the failure of the step.
     def test_slurm_ends_a_step_whose_ranks_keep_their_sessions_of_pmix(self):
-        begun = time.monotonic()
         done = self.run_in_box("--slurm", "--", "env", "COPPICE_PMIX_SESSION=keep", *SRUN, "--mpi=pmix", "sh", "-c", ONE_IS_KILLED, "sh", PERF,
                                "agree", "-n", "16000000", "--for", "200s", expected=False)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("Job step aborted", done.stderr)
-        self.assertLess(time.monotonic() - begun, 200)
+        self.assertNotIn("of 8 ranks died", done.stdout)
 
     def test_a_rank_is_killed_under_hydra(self):
         for through in (THROUGH_A_SHELL, THROUGH_THE_BOX):
@@ -160,19 +154,18 @@ class InBox(unittest.TestCase):
 
     # Why the shell ignores SIGUSR1: of that mpiexec.hydra makes a notice to the ranks of other hosts, which is the end of those that do not expect it.
     def test_hydra_tells_other_hosts_of_a_rank_s_end_by_a_signal(self):
-        begun = time.monotonic()
-        done = self.run_in_box("--", *HYDRA, "sh", "-c", '"$@"; code=$?; [ $PMI_RANK = 3 ] || exec sleep 200; exit $code', "sh",
+        goes_on = "exec python3 -c 'import time; time.sleep(200); print(\"it went on\")'"
+        done = self.run_in_box("--", *HYDRA, "sh", "-c", f'"$@"; code=$?; [ $PMI_RANK = 3 ] || {goes_on}; exit $code', "sh",
                                LAUNCHED, "1", "3", expected=False)
         self.assertNotEqual(done.returncode, 0)
-        self.assertLess(time.monotonic() - begun, 200)
+        self.assertNotIn("it went on", done.stdout)
 
     def test_a_host_loses_power_under_hydra_which_ends_the_job(self):
-        begun = time.monotonic()
         done = self.run_in_box("--power-off", "3@2s", "--", *HYDRA, *THROUGH_THE_BOX, PERF, "agree", "-n", "16000000", "--for", "200s",
                                expected=False)
         self.assertEqual(done.returncode, 255, done.stdout + done.stderr)
         self.assertIn("[mpiexec@ctl]", done.stderr)
-        self.assertLess(time.monotonic() - begun, 200)
+        self.assertNotIn("of 8 ranks died", done.stdout)
 
     def test_a_cable_is_cut_under_hydra(self):
         done = self.lose_a_host(lambda bound, time: ["--cut", "2@2s", "--", "env", bound, *HYDRA, *THROUGH_THE_BOX, PERF, "broadcast", "-s",

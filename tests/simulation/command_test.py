@@ -393,7 +393,7 @@ class Membership(unittest.TestCase):
 
     def test_bad_options_are_refused(self):
         for words in (["explore", "membership", "--without", "nothing"], ["explore", "membership", "--ranks", "6", "--joins", "3"],
-                      ["fuzz", "membership", "--ranks", "5..4"], ["membership", "--radix", "3"],
+                      ["explore", "membership", "--engine", "--radix", "4"], ["fuzz", "membership", "--ranks", "5..4"], ["membership", "--radix", "3"],
                       ["membership", "--ranks", "4", "--failures", "4"]):
             self.assertEqual(sim(*words).returncode, 2, words)
 

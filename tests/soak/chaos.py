@@ -39,11 +39,12 @@ checks what it is given; afterwards what all of them were given is compared, in 
             why; a rank had no quorum that neither a cut nor deaths had cost
   corrupt   a payload or a value was not what its ranks gave
   diverged  two ranks were told different results of one agreement or shrink; one epoch had two groups
-  hung      a call did not end within its deadline, or nothing ended at any rank for three times as long, or the job for ten times; with
-            backtraces of all ranks, where there is gdb. Where this process stood still meanwhile, too, the job is run once more: a machine whose
-            processors are taken away does that. A pause of more than 10 s is no finding: it is printed, with how long threads ran and
-            how long they waited for a core meanwhile, all of them together and the one that waited longest, and that of the
-            kernel's own threads which did: without a core for these no packet arrives
+  hung      a call did not end within its deadline, or nothing ended at any rank for three times as long; a newcomer that nothing keeps out
+            waited for ten times as long, or the job took thirty times; with backtraces of all ranks, where there is gdb. Where this
+            process stood still meanwhile, too, the job is run once more: a machine whose processors are taken away does that. A pause
+            of more than 10 s is no finding: it is printed, with how long threads ran and how long they waited for a core meanwhile, all
+            of them together and the one that waited longest, and that of the kernel's own threads which did: without a core for these
+            no packet arrives
   leaked    descriptors, or processes that were left behind
 A job whose members all die before any newcomer was taken in has nobody left: that is no finding.
 """
@@ -94,7 +95,7 @@ def processes_of(directory):
 
 def look_at(directory):
     """What the ranks of a job that hangs do."""
-    return jobs.look_at([pid for pid in processes_of(directory) if read(pathlib.Path(f"/proc/{pid}/comm")) == "chaos_rank\n"])
+    return jobs.look_at([pid for pid in processes_of(directory) if is_rank(pid)])
 
 
 def wait_for(condition, seconds):
@@ -189,8 +190,37 @@ def what_threads_did(before, after):
             f"and ran {ran / 1e9:.2f} s; {text}")
 
 
-# How many times a call's patience a job may take.
-MOST_PATIENCE = 10
+class Newcomers:
+    """How long the one that has waited longest has waited to be taken in: it lives, and its first line is all that it has logged. It has no
+    deadline of its own, and the members may go on without it, and renew their group for it again and again."""
+
+    FIRST_LINE = 20  # bytes at most
+
+    def __init__(self, directory, plan, lives):
+        self.directory, self.lives = directory, lives
+        # Others may wait as long as the job takes: until there is room among the members, or for a side that they cannot reach.
+        self.are_bound = plan.grows and not plan.most and not plan.is_parted()
+        self.since = {}  # of those that wait, by their logs
+
+    def seconds(self, now):
+        waiting = [log for log in self.directory.glob("log-*") if self.are_bound and self.waits(log)]
+        self.since = {log: self.since.get(log, now) for log in waiting}
+        return now - min(self.since.values(), default=now)
+
+    def waits(self, log):
+        if log.stat().st_size > self.FIRST_LINE:
+            return False
+        lines = read(log).splitlines()
+        return len(lines) == 1 and lines[0].startswith("p ") and self.lives(lines[0][2:])
+
+
+def is_rank(pid):
+    return read(pathlib.Path(f"/proc/{pid}/comm")) == "chaos_rank\n"
+
+
+# How many times a call's patience: nothing ends at any rank; a newcomer waits; the job takes. The last is for what the others do not see:
+# ranks that renew their group for ever, though nobody waits. A job of some seconds that has come to that has not just been slow.
+PATIENCE_OF_RANKS, PATIENCE_OF_NEWCOMERS, PATIENCE_OF_JOBS = 3, 10, 30
 
 
 class Outcome:
@@ -224,23 +254,25 @@ def run(plan, options, show=False):
         with open(directory / "output", "w", encoding="utf-8") as output:
             job = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment,
                                    start_new_session=True)  # an interrupt of the soak is none of the job
-            # Every call of a rank has a deadline of its own. How long all of them take is the machine's matter, up to a point: ranks that
-            # renew their group for somebody whom it never has would do so for ever.
+            # Every call of a member has a deadline of its own. How long all of them take is the machine's matter, up to a point.
             watch = Watch(directory)
-            until = time.monotonic() + MOST_PATIENCE * options.patience
+            newcomers = Newcomers(directory, plan, is_rank)
+            until = time.monotonic() + PATIENCE_OF_JOBS * options.patience
             looked = False
             pause = 0.01
             while job.poll() is None:
-                late = watch.seconds() > 3 * options.patience or time.monotonic() > until
+                forgotten = newcomers.seconds(time.monotonic()) > PATIENCE_OF_NEWCOMERS * options.patience
+                late = watch.seconds() > PATIENCE_OF_RANKS * options.patience or forgotten or time.monotonic() > until
                 if (late or (pause > 0.1 and has_hung(directory))) and not looked:
                     outcome.backtraces = look_at(directory)
                     (directory / "looked").touch()
                     looked = True
                     watch.looked = time.monotonic()
                 if late:
-                    outcome.note("hung", "the job did not end by itself")
+                    outcome.note("hung", f"the job did not end by itself{', and a newcomer was not taken in' if forgotten else ''}")
                     job.terminate()
                     watch.since = time.monotonic()
+                    newcomers.since.clear()
                     until = watch.since + options.patience
                 time.sleep(pause)
                 pause = min(0.25, pause * 1.2)

@@ -7,6 +7,7 @@ import tempfile
 import types
 import unittest
 
+import chaos
 import chaos_check
 import chaos_growth
 import chaos_plan
@@ -305,6 +306,37 @@ class JudgeViews(unittest.TestCase):
         self.assertEqual(self.judge(output=twice, more={"2.2": text.format(99, "rank 1 can't reach it")}, far=[1]), {}, self.notes)
         self.assertEqual(self.judge(output=twice, more={"2.2": text.format(99, "")}, far=[1]), {"lost": 1}, self.notes)
         self.assertEqual(self.judge(output=twice, more={"2.2": "p 14\n"}), {"lost": 1}, self.notes)
+
+
+class WaitsOfNewcomers(unittest.TestCase):
+    def waits(self, logs, lives=("14",), then=None, grows=True, most=0, parted=False):
+        """After a hundred seconds, of which in the middle the logs became `then`."""
+        plan = types.SimpleNamespace(grows=grows, most=most, is_parted=lambda: parted)
+        with tempfile.TemporaryDirectory() as directory:
+            newcomers = chaos.Newcomers(pathlib.Path(directory), plan, lambda pid: pid in lives)
+            for now, texts in ((1000, logs), (1050, then or logs), (1100, then or logs)):
+                for name, text in texts.items():
+                    pathlib.Path(directory, f"log-{name}").write_text(text, encoding="utf-8")
+                waited = newcomers.seconds(now)
+        return waited
+
+    def test_a_newcomer_that_is_never_taken_in(self):
+        logs = {"0.0": STAYS.format(rank=0), "2.2": "p 14\n"}
+        self.assertEqual(self.waits(logs), 100)
+        self.assertEqual(self.waits({"0.0": STAYS.format(rank=0)}, then=logs), 50)
+
+    def test_what_is_no_wait(self):
+        logs = {"0.0": STAYS.format(rank=0), "2.2": "p 14\n"}
+        self.assertEqual(self.waits(logs, lives=()), 0)
+        self.assertEqual(self.waits(logs, then=logs | {"2.2": NEW}), 0)
+        self.assertEqual(self.waits(logs, then=logs | {"2.2": "p 14\nw 9 \n"}), 0)
+        self.assertEqual(self.waits(logs | {"2.2": "p 1"}, lives=()), 0)
+
+    def test_a_newcomer_that_something_keeps_out(self):
+        logs = {"0.0": STAYS.format(rank=0), "2.2": "p 14\n"}
+        self.assertEqual(self.waits(logs, most=3), 0)
+        self.assertEqual(self.waits(logs, parted=True), 0)
+        self.assertEqual(self.waits(logs, grows=False), 0)
 
 
 class Draw(unittest.TestCase):

@@ -57,7 +57,7 @@ void print_usage(std::FILE* out) {
                "--runs 100\n"
                "  coppice-sim broadcast --ranks 64 --failed 1,2,3,17\n"
                "  coppice-sim advise --ranks 4096 --mtbf 18304 --job-hours 12 --reliability 0.999999\n"
-               "  coppice-sim promise --ranks 64 --dead 3 --runs 100000\n"
+               "  coppice-sim promise --ranks 64 --dead 4 --runs 1000000\n"
                "  coppice-sim placement --network fattree:64 --dead-leaves all --dead-pods all\n"
                "  coppice-sim fuzz broadcast --seeds 10000\n"
                "  coppice-sim explore agreement --ranks 4 --crashes 2\n"

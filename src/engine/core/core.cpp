@@ -169,11 +169,10 @@ bool Core::take(Rank from, std::span<const std::byte> bytes, std::span<const std
     if (life_.has_left()) [[unlikely]]
         leaving_.heard(from);
     if (life_.revoked() && !collective->outlives_revocation()) return false;
-    const bool rests_on_deaths = carries_failures(header->tag);
-    if (rests_on_deaths && membership_.holds_back()) [[unlikely]]
+    if (membership_.holds_back() && carries_failures(header->tag)) [[unlikely]]
         return hold_message(from, *header, payload);
     const ChannelRow& row = row_of(header->tag.channel);
-    if (row.is_frequent && !row.is_long && !rests_on_deaths && takes_part_as_ever()) {
+    if (row.is_frequent && !row.is_long && takes_part_as_ever()) {
         news_.familiar().is(*header, payload.size());
         familiar_to_ = collective;
     }
@@ -183,7 +182,7 @@ bool Core::take(Rank from, std::span<const std::byte> bytes, std::span<const std
 // The sender has told of these deaths before. It says this once: refused, it would be lost.
 bool Core::hold_message(Rank from, const WireHeader& header, std::span<const std::byte> payload) {
     if (held_messages_.size() >= kMostHeldMessages) {
-        news_.note_garbage();
+        news_.note_refused();
     } else {
         held_messages_.push_back({from, header, {payload.begin(), payload.end()}});
     }
@@ -191,10 +190,13 @@ bool Core::hold_message(Rank from, const WireHeader& header, std::span<const std
 }
 
 void Core::take_held_messages() {
-    for (const HeldMessage& one : std::exchange(held_messages_, {})) {
+    for (HeldMessage& one : std::exchange(held_messages_, {})) {
         Collective* const collective = by_channel_[static_cast<std::size_t>(one.header.tag.channel)];
         if (members_.failed(one.from) || (life_.revoked() && !collective->outlives_revocation())) continue;
-        collective->message(one.from, one.header, one.payload, 0);
+        if (membership_.holds_back())  // again: by what one of these brought
+            held_messages_.push_back(std::move(one));
+        else
+            collective->message(one.from, one.header, one.payload, 0);
     }
 }
 

@@ -16,7 +16,6 @@ class News {
     bool is_looked_at_soon() const { return look_soon_; }
     // The passenger has something to pass on.
     void count_moved() { count_moved_ = true; }
-    bool has_count_moved() const { return count_moved_; }
     void pass_count_on() { count_moved_ = false; }
     bool wait() const { return count_moved_ || look_soon_; }
     void attend() { look_soon_ = count_moved_ = false; }

@@ -111,6 +111,7 @@ class Familiar {
         payload_length_ = payload_length;
         const ChannelRow& row = row_of(header.tag.channel);
         kinds_ = header.length == 0 ? (std::uint32_t{1} << row.kinds) - 1 : row.with_payload;
+        kinds_ &= ~row.with_failures;  // whether these may be heard depends on which deaths are known
     }
     // Null unless the bytes are a header that would pass decode(), too, of the same channel, with the same root, `stable` and
     // length. Good until the next call.

@@ -41,13 +41,14 @@ class World {
   public:
     World(const DepartureScenario& scenario, const topology::Nodes& nodes)
         : scenario_(&scenario), nodes_(&nodes), crashes_left_(scenario.crashes) {
-        const DeparturePlan plan{.nodes = nodes_,
-                                 .ask_after = kSoon,
-                                 .ask_again = kSoon,
-                                 .answer_after = kMuchLater,
-                                 .farthest = scenario.farthest,
-                                 .faults = scenario.faults};
+        DeparturePlan plan{.nodes = nodes_,
+                           .ask_after = kSoon,
+                           .ask_again = kSoon,
+                           .answer_after = kMuchLater,
+                           .farthest = scenario.farthest,
+                           .faults = scenario.faults};
         for (std::uint32_t rank = 0; rank < nodes.ranks(); ++rank) {
+            plan.unclaimed = has(scenario.unclaimed, rank);
             members_.emplace_back(Member{.machine = Departure(plan, Rank(rank)),
                                          .chain = {.self = rank, .ranks = nodes.ranks()},
                                          .has_answer = !has(scenario.asks, rank),
@@ -75,6 +76,9 @@ class World {
     void make(const Move& move) {
         const std::uint32_t rank = move.rank;
         switch (move.kind) {
+            case kClaim:
+                claim(rank);
+                break;
             case kReady:
                 members_[rank].change().chain.is_ready = true;
                 break;
@@ -114,6 +118,7 @@ class World {
                 go_on(rank);
                 break;
             case kGiveUp:
+                members_[rank].change().chain.is_ready = true;  // an unclaimed one needs nothing from here on
                 members_[rank].change().machine.give_up(may_be_asked(rank));
                 if (members_[rank]->machine.stage() == Stage::given_up) end_without_peace(rank);
                 break;
@@ -136,6 +141,8 @@ class World {
         const std::string rank = std::to_string(move.rank);
         const std::string detail = std::to_string(move.detail);
         switch (move.kind) {
+            case kClaim:
+                return rank + "'s caller claims the group";
             case kReady:
                 return rank + " has what it waits for";
             case kWant:
@@ -161,7 +168,7 @@ class World {
             case kGoOn:
                 return rank + " goes on leaving";
             case kGiveUp:
-                return rank + " gives up waiting";
+                return rank + " gives up";
             case kFence:
                 return rank + " is taken for dead, and ends";
             default:
@@ -192,6 +199,7 @@ class World {
 
   private:
     enum Kind : std::uint8_t {
+        kClaim,
         kReady,
         kWant,
         kSend,
@@ -237,7 +245,9 @@ class World {
         const Member& member = *members_[rank];
         const Stage stage = member.machine.stage();
         const bool leaves = stage == Stage::leaving || stage == Stage::deserting;
-        if (!scenario_->all_leave && !member.chain.is_ready) moves.push_back({kReady, number, 0, false});
+        const bool is_claimed = stage != Stage::unclaimed;
+        if (!is_claimed) moves.push_back({kClaim, number, 0, false});
+        if (!scenario_->all_leave && is_claimed && !member.chain.is_ready) moves.push_back({kReady, number, 0, false});
         const bool may_want = scenario_->all_leave || member.chain.is_ready;
         if (may_want && stage == Stage::staying) moves.push_back({kWant, number, 0, false});
         if (!member.unsent.empty()) moves.push_back({kSend, number});
@@ -246,7 +256,8 @@ class World {
         if (leaves && !may_leave(member) && asking_helps(rank)) moves.push_back({kAsk, number});
         if (leaves && has_lost_its_source(rank)) moves.push_back({kForget, number});
         if (goes_on(rank)) moves.push_back({kGoOn, number});
-        if (stage == Stage::leaving && has(scenario_->patience, rank)) moves.push_back({kGiveUp, number, 0, false});
+        const bool may_give_up = stage == Stage::leaving || !is_claimed;
+        if (may_give_up && has(scenario_->patience, rank)) moves.push_back({kGiveUp, number, 0, false});
         if (crashes_left_ > 0 && scenario_->fences) moves.push_back({kFence, number, 0, false});
         for (std::uint16_t other = 0; other < members_.size(); ++other) {
             if (has(dead_, other) && !has(member.chain.known_dead, other)) moves.push_back({kNotice, number, other});
@@ -352,6 +363,13 @@ class World {
         } else {
             put(code);
         }
+    }
+
+    // Whatever has happened since the group was made.
+    void claim(std::uint32_t rank) {
+        members_[rank].change().machine.claim();
+        if (members_[rank]->machine.stage() != Stage::staying)
+            broken_ = "rank " + std::to_string(rank) + " has claimed the group, and does not have it";
     }
 
     void send_first(std::uint32_t rank) {

@@ -22,7 +22,15 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"three_lose_patience", {.patience = 7}}, Case{"three_ask", {.crashes = 1, .asks = 4}},
                       Case{"two_ask_and_lose_patience", {.node_of = {0, 1}, .crashes = 1, .patience = 3, .asks = 2}},
                       Case{"two_hosts", {.node_of = {0, 0, 1}, .crashes = 2}},
-                      Case{"one_host", {.node_of = {0, 0, 0}, .crashes = 2, .all_leave = true}}),
+                      Case{"one_host", {.node_of = {0, 0, 0}, .crashes = 2, .all_leave = true}},
+                      Case{"three_unclaimed", {.crashes = 2, .unclaimed = 7}},
+                      Case{"three_unclaimed_all_leave", {.crashes = 1, .all_leave = true, .unclaimed = 7}},
+                      Case{"three_unclaimed_give_up", {.crashes = 1, .patience = 7, .unclaimed = 7}},
+                      Case{"three_unclaimed_ask", {.patience = 7, .unclaimed = 7, .asks = 4}},
+                      Case{"three_unclaimed_of_which_one_falls_silent",
+                           {.all_leave = true, .silent = 2, .unclaimed = 7}},
+                      Case{"four_unclaimed_all_leave",
+                           {.node_of = {0, 1, 2, 3}, .crashes = 1, .all_leave = true, .unclaimed = 15, .farthest = 0}}),
     name_of_case);
 
 TEST_P(Departure, KeepsItsPromises) {

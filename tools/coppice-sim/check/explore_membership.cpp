@@ -37,7 +37,7 @@ Examples:
   coppice-sim explore membership --ranks 3 --joins 1 --cuts 1 --quorum majority
   coppice-sim explore membership --ranks 3 --joins 1 --cuts 1 --without bound-votes
   coppice-sim explore membership --ranks 2 --joins 1 --crashes 1 --printed welcome-first
-  coppice-sim explore membership --engine --host-tree 2 --ranks 4 --joins 1 --crashes 2
+  coppice-sim explore membership --engine --host-tree 2 --ranks 3 --joins 2 --crashes 1
 )";
 
 struct Rule {
@@ -171,6 +171,7 @@ int run_explore_membership(int argc, char** argv) {
     app.add_option("--printed", printed, "rules as the paper has them, to see what that breaks")->delimiter(',');
     app.add_option("--max-states", scenario.max_states, "give up beyond so many")->capture_default_str();
     if (const auto code = parse(app, argc, argv)) return *code;
+    if (engine && app.count("--radix") > 0) return refuse("--radix: with --engine it is 16");
     const auto missing = bits_of(without, kRules);
     const auto as_printed = bits_of(printed, kPrinted);
     if (!missing) return refuse("--without: there is no such rule");
