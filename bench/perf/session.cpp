@@ -20,7 +20,7 @@ constexpr std::uint64_t kDoubtLimit = 10'000'000'000;
 // ns for which a process whose death was noticed may still look alive.
 constexpr std::uint64_t kDying = 500'000'000;
 // ns between two calls while waiting for others, and while waiting for what the library knows; and between two looks at other processes.
-// (Calls that only ask make progress, too, when they lie less than 8 ms apart.)
+// Calls that only ask make none.
 constexpr std::uint64_t kHearEvery = 100'000'000;
 constexpr std::uint64_t kAskEvery = 1'000'000;
 constexpr std::uint64_t kLookEvery = 100'000;

@@ -174,8 +174,8 @@ typedef struct coppice_group_info {
 
 COPPICE_API coppice_status_t coppice_group_query(const coppice_group_t* group, coppice_group_info_t* info);
 
-/* What this rank has done for the group so far, for measurements and tests. Failure callbacks that are due run in it. Asked again
- * within 8 ms, it makes progress (docs/progress.md). Those from `doorbells` to
+/* What this rank has done for the group so far, for measurements and tests. Makes no progress; failure callbacks
+ * that are due run in it (docs/progress.md). Those from `doorbells` to
  * `registrations` are counted where the library drives the network device itself (verbs), and are 0 elsewhere. */
 typedef struct coppice_group_counts {
     size_t struct_size;     /* in: sizeof(coppice_group_counts_t) */

@@ -129,7 +129,7 @@ COPPICE_API coppice_status_t coppice_group_leave(coppice_group_t* group);
 
 /* Into *pending: 1 when, in the last agreement or barrier whose end this rank was told, some rank contributed that knew of a rank
  * that wants to leave, or of a process that waits to join and can (unless the last renewal asked for no more members than there are); else 0. The same at all ranks that were told of that end. So programs that ask after an agreement renew
- * together, or not at all. It costs no message. Failure callbacks that are due run in it. Asked again within 8 ms, it makes progress. */
+ * together, or not at all. It costs no message. Makes no progress; failure callbacks that are due run in it. */
 COPPICE_API coppice_status_t coppice_group_pending(const coppice_group_t* group, int* pending);
 
 #define COPPICE_TICKET_BYTES 2048
@@ -189,7 +189,7 @@ typedef struct coppice_view {
 } coppice_view_t;
 
 /* Which ranks are in the group, and where they come from: *view, and the first `capacity` members into `members` (may be NULL when
- * capacity is 0), by rank. The same at all ranks. Local. Callbacks and progress as in coppice_group_pending. */
+ * capacity is 0), by rank. The same at all ranks. Local. Callbacks as in coppice_group_pending. */
 COPPICE_API coppice_status_t coppice_group_view(const coppice_group_t* group, coppice_view_t* view,
                                                 coppice_member_t* members, size_t capacity);
 

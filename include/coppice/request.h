@@ -20,7 +20,7 @@ COPPICE_API coppice_status_t coppice_request_wait(coppice_request_t* request, si
 /* The payload of a view request that ended with COPPICE_OK. COPPICE_ERR_FENCED when the others take this rank for dead. They wait
  * for its views no longer, and the memory may be in use for later broadcasts. That happens to a rank that was silent for longer than
  * COPPICE_DETECTION_BOUND, where one is set, and to one that the network has cut off. A program that must exclude it asks again
- * after it has read: COPPICE_OK proves what it has read. Before the end, callbacks and progress as in coppice_group_pending. */
+ * after it has read: COPPICE_OK proves what it has read. Before the end, callbacks as in coppice_group_pending. */
 COPPICE_API coppice_status_t coppice_request_view(const coppice_request_t* request, const void** payload,
                                                   size_t* bytes);
 /* Releases the request and its view. One that is still under way is given up as by a timeout. NULL is allowed. To free a request

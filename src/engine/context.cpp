@@ -141,11 +141,7 @@ std::size_t Context::offer_progress() {
 }
 
 void Context::glance() {
-    const std::uint64_t now = clock_.now_ns();
-    if (now - std::exchange(glanced_ns_, now) < kGlancesApartNs) {
-        progress();
-        return;
-    }
+    lock_.note_glance();
     for (std::size_t i = 0; i < groups_.size(); ++i)
         groups_[i]->core().membership().tell_failures();
 }

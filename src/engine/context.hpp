@@ -48,8 +48,8 @@ class Context final : public GroupContext, private Attended {
         if (++rounds_ % kRoundsPerSweep == 0 && groups_.size() > 1) return progress();
         return group.progress();
     }
-    // For a call that only asks, or that has to be made again: tells of failures, in all groups. Calls that come so often that
-    // the progress thread takes them for callers at work make the progress that they keep it from. Under the guard.
+    // For a call that only asks, or that has to be made again: tells of failures, in all groups, and makes no
+    // progress. The progress thread goes on as if nobody had come. Under the guard.
     void glance();
     // The same as progress() for one that is about to sleep. Its rounds are few then, so what found no room, and beats, are not left to one in many, in whichever group.
     std::size_t progress_before_sleep(Group& group);
@@ -230,8 +230,6 @@ class Context final : public GroupContext, private Attended {
     static constexpr std::uint32_t kRoundsPerSweep = 16;
     static constexpr std::uint32_t kRoundsPerClock = 8;
     static constexpr std::uint32_t kRoundsPerWatch = 1024;
-    // Of two glances that lie further apart the progress thread sees that nobody makes progress between them.
-    static constexpr std::uint64_t kGlancesApartNs = 2 * ProgressThread::kLongTickNs;
     // How long the progress thread sleeps at most: where every event wakes it (this is for what nobody has thought of), where
     // some don't, and where something waits for room.
     static constexpr std::uint64_t kLongestSleepNs = 1'000'000'000;
@@ -269,10 +267,9 @@ class Context final : public GroupContext, private Attended {
     Settings settings_;
     bool multiple_;
     BiasedLock lock_;
-    TurnLock turns_;                // of several calling threads
-    std::uint32_t creations_ = 0;   // under way
-    std::uint32_t rounds_ = 0;      // of progress(group)
-    std::uint64_t glanced_ns_ = 0;  // when the last glance() was
+    TurnLock turns_;               // of several calling threads
+    std::uint32_t creations_ = 0;  // under way
+    std::uint32_t rounds_ = 0;     // of progress(group)
     bool has_warned_ = false;
     Duty duty_;
     std::unique_ptr<Observation> observation_;  // null: there is no status page

@@ -5,7 +5,8 @@
 // wants the lock, makes every thread of the process pass a memory barrier (membarrier), and then looks whether a
 // caller is inside. It gives up then, because a caller that is inside makes progress itself.
 //
-// The count of entries shows the progress thread whether callers come often: odd while one is inside.
+// The count of entries shows the progress thread whether callers come often: odd while one is inside. Callers that only ask something
+// would keep it from its work for nothing: their entries do not count.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +39,15 @@ class BiasedLock {
         return true;
     }
 
+    // This entry makes no progress: to the progress thread it is none, once it is over. Within it.
+    void note_glance() { glances_.set(glances_.get() + 1); }
+
     // --- the progress thread
-    std::uint32_t entries() const { return entries_.read(); }
+    // Of each entry its beginning and its end, but for glances.
+    std::uint32_t entries() const {
+        const std::uint32_t all = entries_.read();
+        return all - 2 * glances_.get();
+    }
     static bool is_inside(std::uint32_t entries) { return entries % 2 != 0; }
     // False when a caller is inside, or waits for it.
     bool try_claim();
@@ -63,6 +71,7 @@ class BiasedLock {
     std::uint32_t depth_ = 0;  // the callers'
     bool fences_ = false;
     shared::Published<std::uint32_t> entries_;  // written by callers alone
+    shared::Relaxed<std::uint32_t> glances_;    // likewise
     shared::Published<bool> claimed_;           // written by the thread alone
     shared::Relaxed<bool> wanted_;              // written by the caller that waits
 };
