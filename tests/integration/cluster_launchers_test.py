@@ -112,15 +112,6 @@ class InBox(unittest.TestCase):
     def test_a_killed_rank_ends_the_job_under_hydra_without_a_shell(self):
         self.expect_the_end("--", *HYDRA, program=ONE_IS_KILLED_BY_ANOTHER)
 
-    def test_a_killed_rank_takes_its_host_along_under_hydra_without_its_option(self):
-        for _ in range(jobs.HYDRAS_TRIES):
-            done = self.run_in_box("--", *(word for word in HYDRA if word != "-disable-auto-cleanup"), *THROUGH_A_SHELL, "sh", "-c", ONE_IS_KILLED, "sh", PERF, "agree",
-                                   "-n", "2000000", "--for", "6s", expected=False)
-            if not jobs.hydra_has_lost_a_proxy(done.returncode, done.stdout + done.stderr):
-                break
-        self.assertIn("2 of 8 ranks died", done.stdout)
-        self.assertIn("disagreed 0 wrong 0 lost 0", done.stdout)
-
     def test_a_killed_rank_ends_the_job_under_srun_where_the_site_says_so(self):
         """Without the option it is as the site has configured it, which SLURM_KILL_BAD_EXIT stands for here."""
         done = self.expect_the_end("--slurm", "--", "env", "SLURM_KILL_BAD_EXIT=1", *(word for word in SRUN if word != "--kill-on-bad-exit=0"), "--mpi=pmi2")
