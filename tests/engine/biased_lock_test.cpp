@@ -93,5 +93,19 @@ TEST(BiasedLock, IsNotClaimedAgainBeforeACallerThatWaitsHasBeenIn) {
     }
 }
 
+// The progress thread goes by what entries() has become since its last look.
+TEST(BiasedLock, AGlanceIsNoEntryOnceItIsOver) {
+    BiasedLock lock;
+    const std::uint32_t before = lock.entries();
+    lock.enter();
+    lock.note_glance();
+    EXPECT_TRUE(BiasedLock::is_inside(lock.entries()));
+    lock.leave();
+    EXPECT_EQ(lock.entries(), before);
+    lock.enter();
+    lock.leave();
+    EXPECT_NE(lock.entries(), before);
+}
+
 }  // namespace
 }  // namespace coppice::engine
