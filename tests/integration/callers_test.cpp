@@ -204,8 +204,10 @@ TEST_P(OnlyAsking, AgainAndAgainHoldsNobodyUp) {
                 coppice_request_t* request = nullptr;
                 check(coppice_broadcast_view_nb(member.group, &byte, 1, 0, &request));
                 member.notes[0] = 1;
-                while (member.notes[1].load() != 1)  // without a pause, or the thread would have its chance
+                member.await("rank 2 to have it", [&] {
                     GetParam().ask(member, request, registered);
+                    return member.notes[1].load() == 1;
+                });
                 check(coppice_request_wait(request, nullptr, kTimeout));
                 check(coppice_request_free(request));
                 check(coppice_memory_deregister(member.group, registered));
@@ -234,7 +236,7 @@ TEST(AskingNowAndThen, MakesNoProgress) {
             member.notes[0] = 1;
             member.await_note(1, 1);
             for (int i = 0; i < 5; ++i) {
-                usleep(20'000);
+                usleep(20'000);  // gives what would be wrong time to show; nothing right depends on it
                 (void)member.counts();
                 COPPICE_CHECK(std::atomic_ref(byte).load() == 0);
             }
@@ -259,7 +261,6 @@ TEST(AskingNowAndThen, TellsOfFailures) {
         check(member.join(options));
         if (member.rank == 2) raise(SIGKILL);
         member.await("the callback", [&] {
-            usleep(20'000);
             (void)member.counts();
             return dead == 2;
         });

@@ -1,5 +1,5 @@
 // The core of a group at one rank. It takes in what arrives and hands it to the group's components (collective.hpp), makes progress, and
-// owns the parts that each have something of their own: who is here (members.hpp), what becomes known of them and who is told
+// owns the group's parts: its members (members.hpp), the deaths and departures that are known and those that hear of them
 // (membership.hpp, subscribers.hpp), control messages (controls.hpp), the life of the group (lifecycle.hpp) and its end (leaving.hpp).
 // A component takes of these what it needs.
 //
